@@ -1,0 +1,3 @@
+//! The spraynic command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! NicConfig: presets, TOML, validation; descriptor layouts.
+
+pub mod descriptor;

@@ -1,0 +1,1 @@
+//! Bit-accurate golden model of the NIC datapath.

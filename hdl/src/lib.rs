@@ -1,0 +1,1 @@
+//! The blocks of the NIC datapath, described with spraynic-rtl.
