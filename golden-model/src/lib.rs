@@ -1,1 +1,10 @@
 //! Bit-accurate golden model of the NIC datapath.
+//!
+//! The model is the specification: each module says what the block of the same name in `hdl` must give, bit for bit,
+//! for any input. It is deterministic, does no input or output of its own and knows neither clocks nor pipeline
+//! depths. Where a decision of the RTL depends on time (arbitration, time stamps) the model is told the decision and
+//! says whether it was legal.
+
+pub mod packet_slicer;
+pub mod profile;
+mod request_opcode;
