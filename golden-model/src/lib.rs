@@ -5,6 +5,12 @@
 //! depths. Where a decision of the RTL depends on time (arbitration, time stamps) the model is told the decision and
 //! says whether it was legal.
 
+pub mod frame;
+pub mod frame_fifo;
+pub mod packet_multiplexer;
 pub mod packet_slicer;
 pub mod profile;
 mod request_opcode;
+pub mod round_robin_arbiter;
+pub mod skid_buffer;
+pub mod stream_fifo;
