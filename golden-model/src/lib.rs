@@ -7,6 +7,7 @@
 
 pub mod frame;
 pub mod frame_fifo;
+pub mod header_builder;
 pub mod packet_multiplexer;
 pub mod packet_slicer;
 pub mod profile;

@@ -1,0 +1,290 @@
+//! `header_builder`: puts Ethernet, VLAN, IP, UDP, BTH and extension headers before a packet's payload.
+//!
+//! It counts the IPv4 identification, pads the payload to 4 bytes and leaves 4 zero bytes for the ICRC. It never
+//! computes the ICRC, never chooses a path and never changes an opcode, PSN or extension header but for the time stamp.
+//! Theory of operation: `docs/src/blocks/header_builder.md`.
+
+use bitvec::prelude::*;
+use spraynic_config::descriptor::{EXTENSION_BYTES, HeaderTemplate, PacketDescriptor};
+
+use crate::frame::Frame;
+
+/// UDP destination port of RoCEv2 \[IBA annex A17.3.1\].
+pub const UDP_PORT: u16 = 4791;
+
+/// Bytes of BTH, UDP header and ICRC.
+const BTH_BYTES: usize = 12;
+const UDP_BYTES: usize = 8;
+const ICRC_BYTES: usize = 4;
+const IPV4_BYTES: usize = 20;
+
+/// What was generated: the part of the configuration that this block's behaviour depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Templates in the table: QPN 0 to `queue_pairs - 1`.
+    pub queue_pairs: u32,
+    /// IPv4 was generated.
+    pub ipv4: bool,
+    /// IPv6 was generated.
+    pub ipv6: bool,
+    /// VLAN tags were generated.
+    pub vlan: bool,
+}
+
+impl Config {
+    /// Everything the block knows, for `queue_pairs` queue pairs.
+    #[must_use]
+    pub fn full(queue_pairs: u32) -> Self {
+        Self {
+            queue_pairs,
+            ipv4: true,
+            ipv6: true,
+            vlan: true,
+        }
+    }
+}
+
+/// Counters, as the ports `count_…` of the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Frames given, control and bad ones included.
+    pub frames: u32,
+    /// Frames given for control descriptors.
+    pub control_frames: u32,
+    /// Frames that left bad because their payload was not as long as the descriptor says.
+    pub payload_mismatch: u32,
+    /// Descriptors dropped, with their payload: the queue pair has no template.
+    pub drop_template: u32,
+    /// Template writes refused: QPN beyond the table, or a template that needs what was not generated.
+    pub drop_template_write: u32,
+}
+
+/// Which source port EV gives, and which flow label: the one place where the entropy value becomes header fields.
+/// \[MRC 1.0, ECMP format; unverified against the primary source\]
+#[must_use]
+pub fn entropy_fields(entropy: u32) -> (u16, u32) {
+    (entropy as u16, entropy & 0xF_FFFF)
+}
+
+/// Bits of `time_ns` that stand in a time stamp: [22:7], units of 128 ns.
+#[must_use]
+pub fn stamp_of(time_ns: u64) -> u16 {
+    (time_ns >> 7) as u16
+}
+
+/// Where a time stamp stands in the extension headers, as the descriptor's `stamp` field says.
+#[must_use]
+pub fn stamp_offset(descriptor: &PacketDescriptor) -> Option<usize> {
+    match descriptor.stamp {
+        1 => Some(4),
+        2 => Some(12),
+        _ => None,
+    }
+}
+
+/// The block: a table of templates, the identification counter and counters.
+#[derive(Debug, Clone)]
+pub struct HeaderBuilder {
+    config: Config,
+    templates: Vec<HeaderTemplate>,
+    written: BitVec,
+    identification: u16,
+    counters: Counters,
+}
+
+impl HeaderBuilder {
+    /// The block after reset: no queue pair has a template, identification and all counters are 0.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let queue_pairs = config.queue_pairs as usize;
+        Self {
+            config,
+            templates: vec![HeaderTemplate::default(); queue_pairs],
+            written: bitvec![0; queue_pairs],
+            identification: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Writes a queue pair's template; it holds for every descriptor taken from then on. A QPN beyond the table is
+    /// counted and changes nothing. A template that needs IPv4, IPv6 or VLAN where that was not generated is counted
+    /// and leaves the queue pair without a template.
+    pub fn write_template(&mut self, template: &HeaderTemplate) {
+        let Config { ipv4, ipv6, vlan, .. } = self.config;
+        let generated = (if template.ipv6 { ipv6 } else { ipv4 }) && (vlan || !template.vlan);
+        let index = template.qpn as usize;
+        if let Some(slot) = self.templates.get_mut(index) {
+            *slot = *template;
+            self.written.set(index, generated);
+        }
+        if index >= self.templates.len() || !generated {
+            self.counters.drop_template_write = self.counters.drop_template_write.wrapping_add(1);
+        }
+    }
+
+    /// Sets the identification of the next IPv4 frame: the ports `identification_load` and `identification`.
+    pub fn load_identification(&mut self, identification: u16) {
+        self.identification = identification;
+    }
+
+    /// The identification that the next IPv4 frame takes.
+    #[must_use]
+    pub fn identification(&self) -> u16 {
+        self.identification
+    }
+
+    /// Counters so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The template that a descriptor of this queue pair would get.
+    #[must_use]
+    pub fn template(&self, qpn: u32) -> Option<&HeaderTemplate> {
+        let index = qpn as usize;
+        let written = self.written.get(index).is_some_and(|bit| *bit);
+        written.then(|| &self.templates[index])
+    }
+
+    /// Builds the frame of a descriptor of `s_axis_descriptor`. `payload` is the payload packet that belongs to it,
+    /// empty where `payload_length` is 0 (no packet is taken then); `time_ns` is the time at which the header is built.
+    ///
+    /// `None`: the queue pair has no template; descriptor and payload are dropped and counted.
+    pub fn build(&mut self, descriptor: &PacketDescriptor, payload: &[u8], time_ns: u64) -> Option<Frame> {
+        let payload = if descriptor.payload_length == 0 { &[] } else { payload };
+        let frame = self.frame(descriptor, payload, time_ns)?;
+        if frame.bad {
+            self.counters.payload_mismatch = self.counters.payload_mismatch.wrapping_add(1);
+        }
+        Some(frame)
+    }
+
+    /// Builds the frame of a descriptor of `s_axis_control`, which has no payload: its `payload_length` counts as 0.
+    pub fn build_control(&mut self, descriptor: &PacketDescriptor, time_ns: u64) -> Option<Frame> {
+        let descriptor = PacketDescriptor {
+            payload_length: 0,
+            ..*descriptor
+        };
+        let frame = self.frame(&descriptor, &[], time_ns)?;
+        self.counters.control_frames = self.counters.control_frames.wrapping_add(1);
+        Some(frame)
+    }
+
+    fn frame(&mut self, descriptor: &PacketDescriptor, payload: &[u8], time_ns: u64) -> Option<Frame> {
+        let Some(template) = self.template(descriptor.qpn).copied() else {
+            self.counters.drop_template = self.counters.drop_template.wrapping_add(1);
+            return None;
+        };
+        let length = usize::from(descriptor.payload_length);
+        let pad = length.wrapping_neg() % 4;
+        let extension = extension(descriptor, time_ns);
+        let datagram = UDP_BYTES + BTH_BYTES + extension.len() + length + pad + ICRC_BYTES;
+
+        let mut bytes = Vec::with_capacity(14 + 4 + 40 + datagram);
+        ethernet(&mut bytes, &template);
+        if template.ipv6 {
+            ipv6(&mut bytes, &template, descriptor, datagram);
+        } else {
+            ipv4(&mut bytes, &template, self.identification, IPV4_BYTES + datagram);
+            self.identification = self.identification.wrapping_add(1);
+        }
+        bytes.extend_from_slice(&entropy_fields(descriptor.entropy).0.to_be_bytes());
+        bytes.extend_from_slice(&UDP_PORT.to_be_bytes());
+        bytes.extend_from_slice(&(datagram as u16).to_be_bytes());
+        bytes.extend_from_slice(&[0; 2]); // UDP checksum: none
+        bth(&mut bytes, &template, descriptor, pad as u8);
+        bytes.extend_from_slice(&extension);
+        let taken = payload.len().min(length);
+        bytes.extend_from_slice(&payload[..taken]);
+        bytes.resize(bytes.len() + length - taken + pad + ICRC_BYTES, 0);
+
+        self.counters.frames = self.counters.frames.wrapping_add(1);
+        Some(Frame {
+            bytes,
+            bad: payload.len() != length,
+            ipv6: template.ipv6,
+            vlan: template.vlan,
+        })
+    }
+}
+
+fn ethernet(bytes: &mut Vec<u8>, template: &HeaderTemplate) {
+    bytes.extend_from_slice(&template.destination_mac.to_be_bytes()[2..]);
+    bytes.extend_from_slice(&template.source_mac.to_be_bytes()[2..]);
+    if template.vlan {
+        bytes.extend_from_slice(&[0x81, 0x00]); // IEEE 802.1Q
+        bytes.extend_from_slice(&template.vlan_tci.to_be_bytes());
+    }
+    bytes.extend_from_slice(if template.ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
+}
+
+/// IPv4 header without options: DF set, no fragment \[RFC 791; IBA annex A17\].
+fn ipv4(bytes: &mut Vec<u8>, template: &HeaderTemplate, identification: u16, total_length: usize) {
+    let mut header = [0; IPV4_BYTES];
+    header[0] = 0x45;
+    header[1] = template.traffic_class;
+    header[2..4].copy_from_slice(&(total_length as u16).to_be_bytes());
+    header[4..6].copy_from_slice(&identification.to_be_bytes());
+    header[6] = 0x40;
+    header[8] = template.hop_limit;
+    header[9] = 17; // UDP
+    header[12..16].copy_from_slice(&(template.source_ip as u32).to_be_bytes());
+    header[16..20].copy_from_slice(&(template.destination_ip as u32).to_be_bytes());
+    let checksum = ipv4_checksum(&header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    bytes.extend_from_slice(&header);
+}
+
+/// Internet checksum of an IPv4 header whose checksum field is 0 \[RFC 1071\].
+fn ipv4_checksum(header: &[u8; IPV4_BYTES]) -> u16 {
+    let sum: u32 = header
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    // The ten words sum to less than 2^20: the second fold takes the last carry.
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    !((folded & 0xFFFF) + (folded >> 16)) as u16
+}
+
+/// IPv6 header \[RFC 8200\].
+fn ipv6(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescriptor, payload_length: usize) {
+    let flow_label = if template.spray {
+        entropy_fields(descriptor.entropy).1
+    } else {
+        template.flow_label & 0xF_FFFF
+    };
+    let word = 6 << 28 | u32::from(template.traffic_class) << 20 | flow_label;
+    bytes.extend_from_slice(&word.to_be_bytes());
+    bytes.extend_from_slice(&(payload_length as u16).to_be_bytes());
+    bytes.extend_from_slice(&[17, template.hop_limit]); // UDP
+    bytes.extend_from_slice(&template.source_ip.to_be_bytes());
+    bytes.extend_from_slice(&template.destination_ip.to_be_bytes());
+}
+
+/// BTH \[IBA 9.2\]; MRC swaps SE and M of byte 1 and uses two reserved bits of byte 8 \[MRC 1.0\].
+fn bth(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescriptor, pad: u8) {
+    let (solicited, migration) = if descriptor.mrc { (6, 7) } else { (7, 6) };
+    let flag = |set: bool, bit: u8| u8::from(set) << bit;
+    bytes.push(descriptor.opcode);
+    bytes.push(flag(descriptor.solicited, solicited) | flag(template.migration, migration) | pad << 4);
+    bytes.extend_from_slice(&template.partition_key.to_be_bytes());
+    bytes.push(flag(descriptor.becn, 6));
+    bytes.extend_from_slice(&template.destination_qpn.to_be_bytes()[1..]);
+    bytes.push(flag(descriptor.ack_request, 7) | flag(descriptor.retransmission, 5) | flag(descriptor.timestamped, 4));
+    bytes.extend_from_slice(&descriptor.psn.to_be_bytes()[1..]);
+}
+
+/// Extension headers with the time stamp put in. Bytes beyond the stated length are not sent, stamp or not.
+fn extension(descriptor: &PacketDescriptor, time_ns: u64) -> Vec<u8> {
+    let mut extension = descriptor.extension.0.to_vec();
+    if let Some(offset) = stamp_offset(descriptor) {
+        extension[offset..offset + 2].copy_from_slice(&stamp_of(time_ns).to_be_bytes());
+    }
+    extension.truncate((usize::from(descriptor.extension_words) * 4).min(EXTENSION_BYTES));
+    extension
+}
+
+#[cfg(test)]
+#[path = "header_builder_tests.rs"]
+mod tests;
