@@ -5,7 +5,13 @@
 //! sits at bit 0; a number is little-endian in the packed bytes; a byte array keeps its order (byte 0 lowest).
 //! Addresses of the network (MAC, IP) are numbers whose most significant byte goes first on the wire.
 
+mod c_header;
+mod markdown;
+
 use bitvec::prelude::*;
+
+pub use c_header::c_header;
+pub use markdown::markdown;
 
 /// One field of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub struct Field {
 pub trait Descriptor: Sized {
     /// Name in the C header and the documentation.
     const NAME: &'static str;
+    /// What the descriptor is.
+    const DOC: &'static str;
     /// The fields, from bit 0 upwards.
     const FIELDS: &'static [Field];
 
@@ -106,6 +114,7 @@ macro_rules! descriptor {
 
         impl Descriptor for $name {
             const NAME: &'static str = stringify!($name);
+            const DOC: &'static str = concat!($($doc),*);
             const FIELDS: &'static [Field] = &[
                 $(Field { name: stringify!($field), width: $width, doc: $text },)*
             ];
@@ -289,6 +298,64 @@ impl WorkOpcode {
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|opcode| *opcode as u8 == code)
     }
+}
+
+/// A descriptor's layout without its Rust type.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// Name, as [`Descriptor::NAME`].
+    pub name: &'static str,
+    /// What the descriptor is.
+    pub doc: &'static str,
+    /// Fields from bit 0 upwards.
+    pub fields: &'static [Field],
+}
+
+impl Layout {
+    const fn of<D: Descriptor>() -> Self {
+        Self {
+            name: D::NAME,
+            doc: D::DOC,
+            fields: D::FIELDS,
+        }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        self.fields.iter().map(|field| field.width).sum::<u32>().div_ceil(8)
+    }
+
+    /// Fields with their lowest bit.
+    pub fn placed(&self) -> impl Iterator<Item = (u32, &'static Field)> + use<> {
+        self.fields.iter().scan(0, |low, field| {
+            let lsb = *low;
+            *low += field.width;
+            Some((lsb, field))
+        })
+    }
+}
+
+/// The layouts of all descriptors.
+pub static LAYOUTS: [Layout; 6] = [
+    Layout::of::<WorkRequest>(),
+    Layout::of::<Completion>(),
+    Layout::of::<SliceContext>(),
+    Layout::of::<PacketDescriptor>(),
+    Layout::of::<HeaderTemplate>(),
+    Layout::of::<PayloadRequest>(),
+];
+
+/// `CompareSwap` as `compare_swap`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
 }
 
 #[cfg(test)]

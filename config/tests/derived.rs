@@ -153,6 +153,14 @@ fn the_documented_parameters_are_those_of_the_table() {
     );
 }
 
+#[test]
+fn the_documented_descriptors_are_those_of_the_tables() {
+    compare(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/descriptors.md"),
+        &spraynic_config::descriptor::markdown(),
+    );
+}
+
 /// Compares a committed page with what is printed; `UPDATE_DOCS=1` writes it.
 #[track_caller]
 fn compare(path: &str, printed: &str) {
