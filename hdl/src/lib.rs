@@ -1,1 +1,15 @@
-//! The blocks of the NIC datapath, described with spraynic-rtl.
+//! The blocks of the NIC datapath, described with spraynic-rtl and emitted as Verilog.
+//!
+//! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
+
+pub mod extension;
+pub mod fields;
+pub mod frame_fifo;
+pub mod header_builder;
+pub mod icrc;
+pub mod packet_multiplexer;
+pub mod packet_slicer;
+pub mod round_robin_arbiter;
+pub mod skid_buffer;
+pub mod stream_fifo;
+pub mod transmit_pipeline;

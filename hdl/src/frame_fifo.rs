@@ -1,0 +1,1 @@
+//! frame_fifo: store-and-forward FIFO of whole frames.

@@ -1,0 +1,1 @@
+//! header_builder: puts the headers before the payload.

@@ -1,0 +1,1 @@
+//! icrc: computes the invariant CRC at full width.

@@ -1,0 +1,1 @@
+//! packet_multiplexer: several streams of frames into one.

@@ -1,0 +1,1 @@
+//! packet_slicer: cuts a message into packet descriptors.

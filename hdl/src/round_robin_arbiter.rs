@@ -1,0 +1,1 @@
+//! round_robin_arbiter: a fair one-hot grant.

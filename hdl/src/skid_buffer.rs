@@ -1,0 +1,1 @@
+//! skid_buffer: registers a stream in both directions.

@@ -1,0 +1,1 @@
+//! stream_fifo: FIFO of words in block RAM.

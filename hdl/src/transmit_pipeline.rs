@@ -1,0 +1,1 @@
+//! transmit_pipeline: work requests and payload in, frames out.
