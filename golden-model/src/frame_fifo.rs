@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use spraynic_config::NicConfig;
+
 use crate::frame::Frame;
 
 /// Size of the block.
@@ -14,6 +16,15 @@ pub struct Config {
     pub depth_beats: usize,
     /// Bytes of a beat.
     pub beat_bytes: usize,
+}
+
+impl From<&NicConfig> for Config {
+    fn from(config: &NicConfig) -> Self {
+        Self {
+            depth_beats: config.frame_fifo_beats() as usize,
+            beat_bytes: config.beat_bytes() as usize,
+        }
+    }
 }
 
 /// Counters, as the ports `count_…` of the block.

@@ -5,18 +5,23 @@
 //! Theory of operation: `docs/src/blocks/header_builder.md`.
 
 use bitvec::prelude::*;
+use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{EXTENSION_BYTES, HeaderTemplate, PacketDescriptor};
+
+use spraynic_wire::{EntropyFormat, PathFields, path_fields};
 
 use crate::frame::Frame;
 
 /// UDP destination port of RoCEv2 \[IBA annex A17.3.1\].
 pub const UDP_PORT: u16 = 4791;
 
-/// Bytes of BTH, UDP header and ICRC.
-const BTH_BYTES: usize = 12;
-const UDP_BYTES: usize = 8;
-const ICRC_BYTES: usize = 4;
-const IPV4_BYTES: usize = 20;
+pub(crate) const ETHERNET_BYTES: usize = 14;
+pub(crate) const VLAN_BYTES: usize = 4;
+pub(crate) const IPV4_BYTES: usize = 20;
+pub(crate) const IPV6_BYTES: usize = 40;
+pub(crate) const UDP_BYTES: usize = 8;
+pub(crate) const BTH_BYTES: usize = 12;
+pub(crate) const ICRC_BYTES: usize = 4;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +49,17 @@ impl Config {
     }
 }
 
+impl From<&NicConfig> for Config {
+    fn from(config: &NicConfig) -> Self {
+        Self {
+            queue_pairs: config.queue_pairs.count,
+            ipv4: config.wire.ipv4,
+            ipv6: config.wire.ipv6,
+            vlan: config.wire.vlan,
+        }
+    }
+}
+
 /// Counters, as the ports `count_…` of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -57,13 +73,6 @@ pub struct Counters {
     pub drop_template: u32,
     /// Template writes refused: QPN beyond the table, or a template that needs what was not generated.
     pub drop_template_write: u32,
-}
-
-/// Which source port EV gives, and which flow label: the one place where the entropy value becomes header fields.
-/// \[MRC 1.0, ECMP format; unverified against the primary source\]
-#[must_use]
-pub fn entropy_fields(entropy: u32) -> (u16, u32) {
-    (entropy as u16, entropy & 0xF_FFFF)
 }
 
 /// Bits of `time_ns` that stand in a time stamp: [22:7], units of 128 ns.
@@ -80,6 +89,13 @@ pub fn stamp_offset(descriptor: &PacketDescriptor) -> Option<usize> {
         2 => Some(12),
         _ => None,
     }
+}
+
+/// Offset in a frame at which the extension headers begin.
+pub(crate) fn extension_offset(template: &HeaderTemplate) -> usize {
+    let tag = if template.vlan { VLAN_BYTES } else { 0 };
+    let ip = if template.ipv6 { IPV6_BYTES } else { IPV4_BYTES };
+    ETHERNET_BYTES + tag + ip + UDP_BYTES + BTH_BYTES
 }
 
 /// The block: a table of templates, the identification counter and counters.
@@ -172,34 +188,47 @@ impl HeaderBuilder {
     }
 
     fn frame(&mut self, descriptor: &PacketDescriptor, payload: &[u8], time_ns: u64) -> Option<Frame> {
-        let Some(template) = self.template(descriptor.qpn).copied() else {
+        let Some(frame) = self.render(descriptor, payload, self.identification, time_ns) else {
             self.counters.drop_template = self.counters.drop_template.wrapping_add(1);
             return None;
         };
+        self.counters.frames = self.counters.frames.wrapping_add(1);
+        if !frame.ipv6 {
+            self.identification = self.identification.wrapping_add(1);
+        }
+        Some(frame)
+    }
+
+    /// The frame of a descriptor, were it built now with this identification; nothing is counted.
+    pub(crate) fn render(
+        &self,
+        descriptor: &PacketDescriptor,
+        payload: &[u8],
+        identification: u16,
+        time_ns: u64,
+    ) -> Option<Frame> {
+        let template = self.template(descriptor.qpn)?;
         let length = usize::from(descriptor.payload_length);
         let pad = length.wrapping_neg() % 4;
         let extension = extension(descriptor, time_ns);
         let datagram = UDP_BYTES + BTH_BYTES + extension.len() + length + pad + ICRC_BYTES;
 
-        let mut bytes = Vec::with_capacity(14 + 4 + 40 + datagram);
-        ethernet(&mut bytes, &template);
+        let mut bytes = Vec::with_capacity(ETHERNET_BYTES + VLAN_BYTES + IPV6_BYTES + datagram);
+        ethernet(&mut bytes, template);
         if template.ipv6 {
-            ipv6(&mut bytes, &template, descriptor, datagram);
+            ipv6(&mut bytes, template, descriptor, datagram);
         } else {
-            ipv4(&mut bytes, &template, self.identification, IPV4_BYTES + datagram);
-            self.identification = self.identification.wrapping_add(1);
+            ipv4(&mut bytes, template, identification, IPV4_BYTES + datagram);
         }
-        bytes.extend_from_slice(&entropy_fields(descriptor.entropy).0.to_be_bytes());
+        bytes.extend_from_slice(&path(descriptor).udp_source_port.to_be_bytes());
         bytes.extend_from_slice(&UDP_PORT.to_be_bytes());
         bytes.extend_from_slice(&(datagram as u16).to_be_bytes());
         bytes.extend_from_slice(&[0; 2]); // UDP checksum: none
-        bth(&mut bytes, &template, descriptor, pad as u8);
+        bth(&mut bytes, template, descriptor, pad as u8);
         bytes.extend_from_slice(&extension);
         let taken = payload.len().min(length);
         bytes.extend_from_slice(&payload[..taken]);
         bytes.resize(bytes.len() + length - taken + pad + ICRC_BYTES, 0);
-
-        self.counters.frames = self.counters.frames.wrapping_add(1);
         Some(Frame {
             bytes,
             bad: payload.len() != length,
@@ -207,6 +236,11 @@ impl HeaderBuilder {
             vlan: template.vlan,
         })
     }
+}
+
+/// The header fields that the entropy value of a descriptor gives.
+fn path(descriptor: &PacketDescriptor) -> PathFields {
+    path_fields(descriptor.entropy, EntropyFormat::Ecmp)
 }
 
 fn ethernet(bytes: &mut Vec<u8>, template: &HeaderTemplate) {
@@ -250,7 +284,7 @@ fn ipv4_checksum(header: &[u8; IPV4_BYTES]) -> u16 {
 /// IPv6 header \[RFC 8200\].
 fn ipv6(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescriptor, payload_length: usize) {
     let flow_label = if template.spray {
-        entropy_fields(descriptor.entropy).1
+        path(descriptor).flow_label
     } else {
         template.flow_label & 0xF_FFFF
     };

@@ -8,10 +8,11 @@
 pub mod frame;
 pub mod frame_fifo;
 pub mod header_builder;
+pub mod icrc;
 pub mod packet_multiplexer;
 pub mod packet_slicer;
-pub mod profile;
 mod request_opcode;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
+pub mod transmit_pipeline;

@@ -6,9 +6,9 @@
 
 use bitvec::prelude::*;
 use spraynic_config::descriptor::{PacketDescriptor, SliceContext, WorkOpcode, WorkRequest};
+use spraynic_config::{NicConfig, Operation, Profile};
 use thiserror::Error;
 
-use crate::profile::Profile;
 use crate::request_opcode::{Position, extension, opcode};
 
 /// Longest message in bytes, itself allowed \[IBA 9.7.7: 2^31\].
@@ -29,8 +29,8 @@ pub struct Config {
     pub max_mtu: u8,
     /// Wire profiles generated, by their code in [`SliceContext::profile`].
     pub profiles: BitArr!(for 3, in u8, Lsb0),
-    /// Operations generated, by their code in [`WorkOpcode`].
-    pub operations: BitArr!(for 6, in u8, Lsb0),
+    /// Operations generated, by their place in [`Operation::ALL`].
+    pub operations: BitArr!(for 7, in u8, Lsb0),
 }
 
 impl Config {
@@ -39,10 +39,28 @@ impl Config {
     pub fn full(queue_pairs: u32) -> Self {
         let (mut profiles, mut operations) = (BitArray::ZERO, BitArray::ZERO);
         profiles[..Profile::ALL.len()].fill(true);
-        operations[..WorkOpcode::ALL.len()].fill(true);
+        operations[..Operation::ALL.len()].fill(true);
         Self {
             queue_pairs,
             max_mtu: 5,
+            profiles,
+            operations,
+        }
+    }
+}
+
+impl From<&NicConfig> for Config {
+    fn from(config: &NicConfig) -> Self {
+        let (mut profiles, mut operations) = (BitArray::ZERO, BitArray::ZERO);
+        for profile in &config.wire.profiles {
+            profiles.set(usize::from(profile.code()), true);
+        }
+        for operation in &config.wire.operations {
+            operations.set(*operation as usize, true);
+        }
+        Self {
+            queue_pairs: config.queue_pairs.count,
+            max_mtu: config.max_mtu_code(),
             profiles,
             operations,
         }
@@ -246,10 +264,19 @@ impl PacketSlicer {
 
     fn operation(&self, context: &SliceContext, request: &WorkRequest) -> Option<(Profile, WorkOpcode)> {
         let profile = Profile::from_code(context.profile)?;
-        let operation = WorkOpcode::from_code(request.opcode)?;
-        let generated = self.config.profiles[profile as usize] && self.config.operations[operation as usize];
-        let in_profile = profile != Profile::Mrc || operation == WorkOpcode::Write;
-        (generated && in_profile).then_some((profile, operation))
+        let opcode = WorkOpcode::from_code(request.opcode)?;
+        let operation = match (opcode, request.inline_immediate) {
+            (WorkOpcode::Send, false) => Operation::Send,
+            (WorkOpcode::Send, true) => Operation::SendImmediate,
+            // The flag is wrong here, which is a later check's business.
+            (WorkOpcode::SendInvalidate, _) => Operation::SendInvalidate,
+            (WorkOpcode::Write, false) => Operation::Write,
+            (WorkOpcode::Write, true) => Operation::WriteImmediate,
+            (WorkOpcode::Read, _) => Operation::Read,
+            (WorkOpcode::CompareSwap | WorkOpcode::FetchAdd, _) => Operation::Atomic,
+        };
+        let generated = self.config.profiles[usize::from(profile.code())] && self.config.operations[operation as usize];
+        (generated && profile.carries(operation)).then_some((profile, opcode))
     }
 
     fn commit(&mut self, packets: &Packets) {

@@ -11,7 +11,7 @@ fn context(profile: Profile) -> SliceContext {
     SliceContext {
         qpn: QPN,
         open: true,
-        profile: profile as u8,
+        profile: profile.code(),
         mtu: 3,
         entropy: 0xBEEF_C123,
         psn: 0xFF_FFFE,
@@ -366,8 +366,9 @@ fn checks_are_made_in_the_order_of_the_interface() {
 fn what_was_not_generated_is_dropped() {
     let mut config = Config::full(8);
     config.max_mtu = 2;
-    config.profiles.set(Profile::Solar as usize, false);
-    config.operations.set(WorkOpcode::Read as usize, false);
+    config.profiles.set(usize::from(Profile::Solar.code()), false);
+    config.operations.set(Operation::Read as usize, false);
+    config.operations.set(Operation::SendImmediate as usize, false);
     let mut slicer = PacketSlicer::new(config);
     let mut drop = |context: SliceContext, request: WorkRequest| {
         slicer.write_context(&context);
@@ -404,6 +405,14 @@ fn what_was_not_generated_is_dropped() {
         };
         assert_eq!(drop(context, write), DropReason::Mtu { mtu, max_mtu: 2 });
     }
+    let immediate = WorkRequest {
+        inline_immediate: true,
+        ..request(WorkOpcode::Send, 8)
+    };
+    assert!(matches!(
+        drop(small(Profile::Roce), immediate),
+        DropReason::Opcode { opcode: 0, .. }
+    ));
     let beyond = WorkRequest { qpn: 8, ..write };
     assert!(matches!(
         drop(small(Profile::Roce), beyond),

@@ -3,7 +3,8 @@
 
 use spraynic_config::descriptor::{Extension, SliceContext, WorkOpcode, WorkRequest};
 
-use crate::profile::Profile;
+use spraynic_config::Profile;
+use spraynic_wire::{AtomicEth, Header, Ieth, ImmDt, Meth, Opcode, Reth, Tseth};
 
 /// Place of a packet in its message.
 #[derive(Debug, Clone, Copy)]
@@ -11,18 +12,6 @@ pub(crate) struct Position {
     pub(crate) first: bool,
     pub(crate) last: bool,
 }
-
-/// First opcode of the RC WRITE group \[IBA table 38\]; SEND starts at 0 in the same order.
-const RC_WRITE: u8 = 0x06;
-/// First opcode of the WRITE group of MRC \[MRC 1.0\].
-const MRC_WRITE: u8 = 0xC6;
-const RC_READ_REQUEST: u8 = 0x0C;
-const RC_COMPARE_SWAP: u8 = 0x13;
-const RC_FETCH_ADD: u8 = 0x14;
-const RC_SEND_LAST_INVALIDATE: u8 = 0x16;
-const RC_SEND_ONLY_INVALIDATE: u8 = 0x17;
-/// TSETH: frame type 1, a time stamp \[MRC 1.0\].
-const TSETH: u32 = 1;
 
 /// BTH opcode. SEND and WRITE groups share one order: first, middle, last, last with immediate, only, only with
 /// immediate.
@@ -34,14 +23,14 @@ pub(crate) fn opcode(profile: Profile, operation: WorkOpcode, position: Position
         (true, true) => 4 + u8::from(immediate),
     };
     match operation {
-        WorkOpcode::SendInvalidate if position.last && position.first => RC_SEND_ONLY_INVALIDATE,
-        WorkOpcode::SendInvalidate if position.last => RC_SEND_LAST_INVALIDATE,
-        WorkOpcode::Send | WorkOpcode::SendInvalidate => in_group,
-        WorkOpcode::Write if profile == Profile::Mrc => MRC_WRITE + in_group,
-        WorkOpcode::Write => RC_WRITE + in_group,
-        WorkOpcode::Read => RC_READ_REQUEST,
-        WorkOpcode::CompareSwap => RC_COMPARE_SWAP,
-        WorkOpcode::FetchAdd => RC_FETCH_ADD,
+        WorkOpcode::SendInvalidate if position.last && position.first => Opcode::SEND_ONLY_INVALIDATE.0,
+        WorkOpcode::SendInvalidate if position.last => Opcode::SEND_LAST_INVALIDATE.0,
+        WorkOpcode::Send | WorkOpcode::SendInvalidate => Opcode::SEND_FIRST.0 + in_group,
+        WorkOpcode::Write if profile == Profile::Mrc => Opcode::MRC_WRITE_FIRST.0 + in_group,
+        WorkOpcode::Write => Opcode::WRITE_FIRST.0 + in_group,
+        WorkOpcode::Read => Opcode::READ_REQUEST.0,
+        WorkOpcode::CompareSwap => Opcode::COMPARE_SWAP.0,
+        WorkOpcode::FetchAdd => Opcode::FETCH_ADD.0,
     }
 }
 
@@ -57,40 +46,54 @@ pub(crate) fn extension(
     let mut headers = Headers::default();
     let mrc = profile == Profile::Mrc;
     if mrc {
-        // METH: RQMSN, MSN. The stamp itself is put in by `header_builder`.
-        headers.put(&context.rqmsn.to_be_bytes());
-        headers.put(&context.msn.to_be_bytes());
+        headers.put(&Meth {
+            rqmsn: context.rqmsn,
+            msn: context.msn,
+        });
         if context.timestamps {
-            headers.put(&TSETH.to_be_bytes());
+            // The stamp itself is put in by `header_builder`.
+            headers.put(&Tseth {
+                ftype: TSETH_TIMESTAMP,
+                ..Tseth::default()
+            });
         }
     }
     match operation {
         WorkOpcode::Send => {}
         WorkOpcode::SendInvalidate => {
             if position.last {
-                headers.put(&request.immediate.to_be_bytes()); // IETH
+                headers.put(&Ieth {
+                    remote_key: request.immediate,
+                });
             }
         }
         WorkOpcode::Write | WorkOpcode::Read => {
             if position.first || mrc {
-                headers.put(&request.remote_address.wrapping_add(offset).to_be_bytes());
-                headers.put(&request.remote_key.to_be_bytes());
-                headers.put(&request.length.to_be_bytes());
+                headers.put(&Reth {
+                    virtual_address: request.remote_address.wrapping_add(offset),
+                    remote_key: request.remote_key,
+                    length: request.length,
+                });
             }
         }
-        WorkOpcode::CompareSwap | WorkOpcode::FetchAdd => {
-            headers.put(&request.remote_address.to_be_bytes());
-            headers.put(&request.remote_key.to_be_bytes());
-            headers.put(&request.swap_add.to_be_bytes());
-            // FetchAdd's compare field is ignored by the peer; it is sent as the request has it.
-            headers.put(&request.compare.to_be_bytes());
-        }
+        // FetchAdd's compare field is ignored by the peer; it is sent as the request has it.
+        WorkOpcode::CompareSwap | WorkOpcode::FetchAdd => headers.put(&AtomicEth {
+            virtual_address: request.remote_address,
+            remote_key: request.remote_key,
+            swap_add: request.swap_add,
+            compare: request.compare,
+        }),
     }
     if request.inline_immediate && position.last {
-        headers.put(&request.immediate.to_be_bytes()); // ImmDt
+        headers.put(&ImmDt {
+            immediate: request.immediate,
+        });
     }
     (headers.bytes, headers.length)
 }
+
+/// `ftype` of a TSETH that is a time stamp \[MRC 1.0\].
+const TSETH_TIMESTAMP: u8 = 1;
 
 /// Extension headers as they grow.
 #[derive(Default)]
@@ -100,8 +103,8 @@ struct Headers {
 }
 
 impl Headers {
-    fn put(&mut self, header: &[u8]) {
-        self.bytes.0[self.length..self.length + header.len()].copy_from_slice(header);
-        self.length += header.len();
+    fn put<H: Header>(&mut self, header: &H) {
+        header.emit(&mut self.bytes.0[self.length..self.length + H::LENGTH]);
+        self.length += H::LENGTH;
     }
 }
