@@ -105,7 +105,7 @@ mod tests {
     fn fields_lie_where_the_struct_packs_them() {
         let context = Context::new();
         let m = context.module("probe");
-        let fields = Fields::unpack::<PayloadRequest>(m.input("packed", PayloadRequest::width()));
+        let fields = Fields::unpack::<PayloadRequest>(m.input("request", PayloadRequest::width()));
         m.output_of("length", fields.get("length"));
         let changed = fields.with("address", m.lit(0x0123_4567_89ab_cdef_u64, 64));
         m.output_of("changed", changed.pack());
