@@ -117,7 +117,7 @@ mod tests {
             address: 7,
         };
         run.set(
-            "packed",
+            "request",
             spraynic_rtl::Bits::from_bytes(PayloadRequest::width(), &request.pack()),
         );
         assert_eq!(run.get_u64("length"), 4096);
