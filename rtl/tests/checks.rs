@@ -34,10 +34,14 @@ fn refused_uses_say_what_is_wrong() {
             let m = c.module("m");
             m.input("a", 2).set_lit(0);
         }),
-        ("does not fit 3 bits", |c| drop(c.module("m").lit(8, 3))),
-        ("does not fit 3 bits", |c| drop(c.module("m").lit(-1, 3))),
+        ("does not fit 3 bits", |c| {
+            let _ = c.module("m").lit(8, 3);
+        }),
+        ("does not fit 3 bits", |c| {
+            let _ = c.module("m").lit(-1, 3);
+        }),
         ("slice [8:0] of `a`, which has 8 bits", |c| {
-            drop(c.module("m").input("a", 8).slice(8, 0))
+            let _ = c.module("m").input("a", 8).slice(8, 0);
         }),
         ("a condition has 1 bit", |c| {
             let m = c.module("m");
@@ -48,11 +52,17 @@ fn refused_uses_say_what_is_wrong() {
             let _ = a.mux(a, a.lit(0));
         }),
         ("`module` is a reserved word", |c| {
-            drop(c.module("m").input("module", 1))
+            let _ = c.module("m").input("module", 1);
         }),
-        ("`logic` is a reserved word", |c| drop(c.module("logic"))),
-        ("`2x` is no identifier", |c| drop(c.module("2x"))),
-        ("`clk` is the implicit clock", |c| drop(c.module("m").input("clk", 1))),
+        ("`logic` is a reserved word", |c| {
+            let _ = c.module("logic");
+        }),
+        ("`2x` is no identifier", |c| {
+            let _ = c.module("2x");
+        }),
+        ("`clk` is the implicit clock", |c| {
+            let _ = c.module("m").input("clk", 1);
+        }),
         ("has a signal `a` already", |c| {
             let m = c.module("m");
             let _ = (m.input("a", 1), m.input("a", 1));

@@ -93,7 +93,7 @@ fn every_memory_is_one_wrapper_module_a_file() {
     let kinds = [
         ("old", MemoryStyle::Block, ReadDuringWrite::Old),
         ("fresh", MemoryStyle::Block, ReadDuringWrite::New),
-        ("large", MemoryStyle::Ultra, ReadDuringWrite::DontCare),
+        ("wide", MemoryStyle::Ultra, ReadDuringWrite::DontCare),
     ];
     for (name, style, policy) in kinds {
         let memory = m.memory(name, 32, 16).style(style).read_during_write(policy);
