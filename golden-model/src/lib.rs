@@ -5,6 +5,8 @@
 //! depths. Where a decision of the RTL depends on time (arbitration, time stamps) the model is told the decision and
 //! says whether it was legal.
 
+pub mod capture;
+mod capture_messages;
 pub mod frame;
 pub mod frame_fifo;
 pub mod header_builder;
