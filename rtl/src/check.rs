@@ -169,9 +169,22 @@ fn loops(module: Module<'_>, data: &ModuleData) -> Option<DesignError> {
     None
 }
 
-/// Marks what can be seen from outside: outputs, instances, memories and what they need in any cycle; properties too, if asked.
-pub(crate) fn live(data: &ModuleData, with_properties: bool) -> Vec<bool> {
-    let mut stack: Vec<NodeId> = data.ignored.clone();
+/// From where liveness is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Roots {
+    /// Outputs, instances, memories: what every tool sees.
+    Hardware,
+    /// These, properties, and what is ignored by intent: all that is printed.
+    Printed,
+}
+
+/// Marks the roots and what they need in any cycle.
+pub(crate) fn live(data: &ModuleData, roots: Roots) -> Vec<bool> {
+    let mut stack: Vec<NodeId> = vec![];
+    if roots == Roots::Printed {
+        stack.extend(&data.ignored);
+        stack.extend(data.properties.iter().map(|property| property.condition));
+    }
     for (id, node) in data.nodes.iter().enumerate() {
         if matches!(node.kind, Kind::Output | Kind::InstanceInput { .. }) {
             stack.push(id as NodeId);
@@ -187,9 +200,6 @@ pub(crate) fn live(data: &ModuleData, with_properties: bool) -> Vec<bool> {
             stack.extend(port.enable);
         }
     }
-    if with_properties {
-        stack.extend(data.properties.iter().map(|property| property.condition));
-    }
     let mut marks = vec![false; data.nodes.len()];
     while let Some(id) = stack.pop() {
         if std::mem::replace(&mut marks[id as usize], true) {
@@ -202,7 +212,7 @@ pub(crate) fn live(data: &ModuleData, with_properties: bool) -> Vec<bool> {
 }
 
 fn readers(data: &ModuleData) -> Vec<DesignError> {
-    let marks = live(data, true);
+    let marks = live(data, Roots::Printed);
     let mut errors = vec![];
     for (id, node) in data.nodes.iter().enumerate() {
         if node.kind.is_declared() && !marks[id] {

@@ -5,7 +5,7 @@
 //! Verilog's rules of context widths never change a value.
 
 use crate::bits::{Bits, index_width};
-use crate::check::live;
+use crate::check::{Roots, live};
 use crate::context::{Context, short};
 use crate::ir::{BinaryOp, Direction, Kind, ModuleData, NodeId, PropertyKind, UnaryOp};
 use crate::module::Definition;
@@ -117,7 +117,7 @@ pub(crate) fn print_module(context: &Context, data: &ModuleData, places: bool) -
         context,
         data,
         places,
-        live: live(data, true),
+        live: live(data, Roots::Printed),
         uses: vec![0; data.nodes.len()],
         sliced: vec![false; data.nodes.len()],
         structural: vec![false; data.nodes.len()],
@@ -633,8 +633,8 @@ impl Printer<'_> {
     fn print_unused(&self, out: &mut String) {
         let mut read: Vec<Option<Vec<bool>>> = vec![None; self.data.nodes.len()];
         let mut whole = vec![false; self.data.nodes.len()];
-        // Properties are not there for every tool, so what only they read counts as unread.
-        let live = live(self.data, false);
+        // Properties are not there for every tool, so what only they read counts as unread, like what is ignored.
+        let live = live(self.data, Roots::Hardware);
         for id in self.ids().filter(|id| live[*id as usize]) {
             if let Some(driver) = self.data.drivers.get(&id) {
                 // A register that only keeps itself is not read by that.

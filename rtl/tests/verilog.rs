@@ -146,3 +146,19 @@ fn the_same_description_gives_the_same_bytes() {
     let (one, two) = (Context::new(), Context::new());
     assert_eq!(expressions(&one).verilog(), expressions(&two).verilog());
 }
+
+#[test]
+fn what_is_unread_or_ignored_in_part_is_said_once_for_linters() {
+    let context = Context::new();
+    let m = context.module("partly");
+    let (part, ignored, whole) = (m.input("part", 8), m.input("ignored", 8), m.input("whole", 8));
+    ignored.part(4, 4).ignore();
+    m.output_of(
+        "y",
+        part.part(0, 4) ^ ignored.part(0, 4) ^ whole.part(0, 4) ^ whole.part(4, 4),
+    );
+    m.assert("whole_is_never_ones", !whole.all());
+    m.assert("part_is_never_ones", !part.all());
+    let text = m.finish().verilog_text();
+    assert!(text.contains("wire _unused = &{1'b0, part, ignored};"), "{text}");
+}
