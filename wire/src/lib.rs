@@ -24,6 +24,8 @@ pub mod icrc;
 pub mod mrc;
 pub mod network;
 pub mod opcode;
+pub mod pcap;
+pub mod pfc;
 pub mod psn;
 pub mod rdma;
 pub mod syndrome;
@@ -38,6 +40,7 @@ pub use mrc::{
 };
 pub use network::{Ethernet, Ip, Ipv4, Ipv6, MacAddress, ROCE_PORT, VlanTag};
 pub use opcode::{BitOrder, Opcode, OpcodeInfo, Operation, Position, Profile};
+pub use pfc::Pfc;
 pub use psn::Psn;
 pub use rdma::{Aeth, AtomicAckEth, AtomicEth, CnpReserved, Ieth, ImmDt, Reth};
 pub use syndrome::{NakCode, RnrTimer, Syndrome};
