@@ -497,6 +497,16 @@ impl<'a> InstanceHandle<'a> {
     pub fn parent(&self) -> Module<'a> {
         self.module
     }
+
+    /// The module it is an instance of.
+    #[must_use]
+    pub fn definition(&self) -> Definition<'a> {
+        let index = self.module.data().instances[self.index as usize].module;
+        Definition {
+            context: self.module.context,
+            index,
+        }
+    }
 }
 
 /// A port of a finished module.
