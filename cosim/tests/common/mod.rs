@@ -1,0 +1,32 @@
+//! What the harness's tests share: the Verilog under tests/data, and the models built from it.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::sync::Arc;
+
+use spraynic_cosim::{Builder, Model, ModelSource, Verilator};
+
+/// False, with a message, when there is no Verilator; where CI is set, that is a failure.
+pub(crate) fn have_verilator() -> bool {
+    match Verilator::find() {
+        Ok(_) => true,
+        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+/// A file of tests/data as a model of the same name.
+pub(crate) fn source(name: &str) -> ModelSource {
+    let path = format!("{}/tests/data/{name}.v", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    ModelSource::from_verilog(name, text)
+}
+
+/// The model of [`source`], built with the default options.
+pub(crate) fn model(name: &str) -> Arc<Model> {
+    Builder::new()
+        .build(&source(name))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
