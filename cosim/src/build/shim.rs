@@ -8,7 +8,7 @@ use super::header::PlacedPort;
 use super::{Options, Waveform};
 
 /// Counts the changes of this file that change what is compiled.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Included before everything: sends what Verilator prints to the shim.
 pub(crate) const HOOKS: &str = r#"// Sends what Verilator prints to the shim.
@@ -243,6 +243,7 @@ SPRAYNIC_API void* spraynic_create(uint64_t seed) {
         h->context.randSeed(int(seed & 0x7fffffff) | 1);
         h->context.fatalOnError(true);
         h->model.reset(new Vm(&h->context, "TOP"));
+        h->model->clk = 0;  // the initial value is random, and a 1 would swallow the first edge
     });
     return h;
 }
