@@ -2,6 +2,7 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
+pub mod counter;
 pub mod extension;
 pub mod fields;
 pub mod frame_fifo;

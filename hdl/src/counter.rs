@@ -1,0 +1,16 @@
+//! Counters that software reads: 32 bits, wrapping, an output port `count_NAME` each.
+
+use spraynic_rtl::{Module, Signal};
+
+/// Name (without `count_`) and meaning of a counter.
+#[derive(Debug, Clone, Copy)]
+pub struct Counter(pub &'static str, pub &'static str);
+
+/// Adds a counter that goes up by one in each clock in which `event` is 1.
+#[track_caller]
+pub fn count_when<'a>(m: Module<'a>, counter: Counter, event: Signal<'a>) {
+    let Counter(name, doc) = counter;
+    let count = m.reg(&format!("counted_{name}"), 32).reset(0);
+    m.when(event, || count.set(count + count.lit(1)));
+    let _ = m.output_of(&format!("count_{name}"), count).doc(doc);
+}
