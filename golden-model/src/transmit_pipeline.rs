@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::frame_fifo::{self, FrameFifo, Outcome};
 use crate::header_builder::{self, HeaderBuilder, stamp_of, stamp_offset};
-use crate::icrc;
+use crate::icrc::{self, IcrcInsert};
 use crate::packet_slicer::{self, DropReason, PacketSlicer, Packets};
 use crate::round_robin_arbiter::RoundRobinArbiter;
 
@@ -53,6 +53,8 @@ pub struct Counters {
     pub packet_slicer: packet_slicer::Counters,
     /// Of `header_builder`.
     pub header_builder: header_builder::Counters,
+    /// Of `icrc`.
+    pub icrc: icrc::Counters,
     /// Of `frame_fifo`.
     pub frame_fifo: frame_fifo::Counters,
 }
@@ -151,6 +153,7 @@ impl Waiting {
 pub struct TransmitPipeline {
     slicer: PacketSlicer,
     builder: HeaderBuilder,
+    icrc: IcrcInsert,
     fifo: FrameFifo,
     arbiter: RoundRobinArbiter,
     multiplexer: RoundRobinArbiter,
@@ -168,6 +171,7 @@ impl TransmitPipeline {
         Self {
             slicer: PacketSlicer::new(config.packet_slicer),
             builder: HeaderBuilder::new(config.header_builder),
+            icrc: IcrcInsert::new(),
             fifo: FrameFifo::new(config.frame_fifo),
             arbiter: RoundRobinArbiter::new(2),
             multiplexer: RoundRobinArbiter::new(2),
@@ -225,6 +229,7 @@ impl TransmitPipeline {
         Counters {
             packet_slicer: *self.slicer.counters(),
             header_builder: *self.builder.counters(),
+            icrc: *self.icrc.counters(),
             frame_fifo: *self.fifo.counters(),
         }
     }
@@ -257,7 +262,7 @@ impl TransmitPipeline {
             }
         };
         Ok(built.and_then(|frame| {
-            self.fifo.push(icrc::insert(frame));
+            self.fifo.push(self.icrc.insert(frame));
             self.fifo.pop().map(|frame| frame.bytes)
         }))
     }

@@ -120,6 +120,7 @@ fn sources_take_turns_and_control_goes_first() {
         [Control, SlowPath, Slicer, Response, Slicer, Response, Slicer, Slicer]
     );
     assert_eq!(pipeline.counters().header_builder.frames, 7);
+    assert_eq!(pipeline.counters().icrc.frames, 7);
     assert_eq!(pipeline.counters().frame_fifo.forwarded, 7);
     assert_eq!(pipeline.counters().packet_slicer.packets, 4);
     assert_eq!(pipeline.finish(&mut memory), Ok(()));
