@@ -130,10 +130,7 @@ impl NicConfig {
         if self.wire.control {
             lengths.extend([AETH, CNP]);
             if self.has_profile(Profile::Solar) || self.has_profile(Profile::Mrc) {
-                lengths.extend([SETH, SETH + CC_STATE, NETH, PETH]);
-            }
-            if self.has_profile(Profile::Mrc) {
-                lengths.extend([ERTH, EETH]);
+                lengths.extend([SETH + CC_STATE, NETH, PETH, ERTH, EETH]);
             }
         }
         lengths

@@ -47,13 +47,13 @@ fn each_option_adds_its_lengths() {
         }),
         [54, 66, 70, 82]
     );
-    // Solar's control packets: SETH 28, with CC_STATE 36, NETH 20, PETH 16.
+    // Solar's control packets: SETH with CC_STATE 36, NETH 20, PETH and ERTH 16, EETH 36.
     assert_eq!(
         lengths(|c| {
             c.wire.control = true;
             c.wire.profiles.insert(Profile::Solar);
         }),
-        [54, 58, 70, 74, 82, 90]
+        [54, 58, 70, 74, 90]
     );
     // METH 4, TSETH 4 or not, RETH 16.
     assert_eq!(lengths(|c| c.wire.profiles = BTreeSet::from([Profile::Mrc])), [74, 78]);
