@@ -1,3 +1,47 @@
-//! The spraynic command line.
+//! The spraynic command line: reads arguments, calls the libraries, prints what they say. It has no logic of its own.
+//!
+//! Exit status: 0 done; 1 a failure was found (bad packet, mismatch) or reading or writing failed; 2 wrong usage or
+//! configuration.
 
-fn main() {}
+mod config_command;
+mod decode;
+mod error;
+mod progress;
+mod source;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{CliError, Verdict};
+
+/// Generates the RTL of a multipath RDMA NIC datapath, and proves it against a bit-accurate model.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Config(config_command::ConfigCommand),
+    Decode(decode::DecodeCommand),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Config(command) => command.run(),
+        Command::Decode(command) => command.run(),
+    };
+    match result {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::FailureFound) => ExitCode::from(1),
+        // Whoever read our output has seen enough (`| head`): nothing is wrong.
+        Err(CliError::Print(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("spraynic: {error}");
+            ExitCode::from(error.exit_status())
+        }
+    }
+}

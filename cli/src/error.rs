@@ -1,0 +1,71 @@
+//! What can go wrong on the command line, and the exit status of each.
+
+use std::io;
+use std::path::PathBuf;
+
+use spraynic_config::ConfigError;
+
+/// How a command that ran to its end went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// As it should.
+    Good,
+    /// It found what it looks for: a bad packet, a mismatch.
+    FailureFound,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The configuration is wrong.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// A file or directory could not be read or written.
+    #[error("{}: cannot {action}: {source}{}", path.display(), hint(source))]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file's content is wrong.
+    #[error("{}: {message}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Standard output does not take what is printed.
+    #[error("cannot print: {0}")]
+    Print(#[from] io::Error),
+}
+
+/// What to do about an error of the file system, where that is known.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; choose a place that you may write to, or change its permissions",
+        io::ErrorKind::StorageFull => "; free some space",
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a place that can be written to",
+        io::ErrorKind::NotADirectory => "; part of the path is a file, give another path",
+        _ => "",
+    }
+}
+
+impl CliError {
+    /// Names the path in an error of the file system.
+    pub(crate) fn file(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, action, source }
+    }
+
+    /// 2 for what the caller must write differently, 1 for all else.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            Self::File { .. } | Self::Content { .. } | Self::Print(_) => 1,
+        }
+    }
+}
