@@ -7,21 +7,14 @@ use spraynic_golden::capture::{Action, Replay, identification, renumber, replays
 use spraynic_golden::transmit_pipeline::{Config, Source, TransmitPipeline};
 use spraynic_golden::{frame_fifo, header_builder, packet_slicer};
 use spraynic_wire::Packet;
+use spraynic_wire::pcap::Reader;
 
-/// Frames of a classic little-endian pcap file: 24 bytes of file header, then 16 bytes before each frame.
 fn frames(name: &str) -> Vec<Vec<u8>> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/data")
         .join(name);
-    let file = std::fs::read(path).unwrap();
-    let mut rest = &file[24..];
-    let mut frames = Vec::new();
-    while !rest.is_empty() {
-        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        frames.push(rest[16..16 + length].to_vec());
-        rest = &rest[16 + length..];
-    }
-    frames
+    let captured = Reader::read_all(&path).unwrap();
+    captured.into_iter().map(|frame| frame.bytes).collect()
 }
 
 fn pipeline(replay: &Replay) -> TransmitPipeline {
