@@ -5,8 +5,10 @@
 //! Theory of operation: `docs/src/blocks/header_builder.md`.
 
 use bitvec::prelude::*;
-use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{EXTENSION_BYTES, HeaderTemplate, PacketDescriptor};
+use std::collections::BTreeSet;
+
+use spraynic_config::descriptor::{HeaderTemplate, PacketDescriptor};
+use spraynic_config::{NicConfig, Profile};
 
 use spraynic_wire::{EntropyFormat, PathFields, path_fields};
 
@@ -34,6 +36,14 @@ pub struct Config {
     pub ipv6: bool,
     /// VLAN tags were generated.
     pub vlan: bool,
+    /// Bit n: packets without payload can have extension headers of n words of 4 bytes.
+    pub extension_words: u16,
+    /// Bit n: packets with payload can have extension headers of n words of 4 bytes.
+    pub payload_extension_words: u16,
+    /// Largest `payload_length`.
+    pub max_payload: u16,
+    /// Time stamps were generated: solar or mrc is there. Otherwise a descriptor's `stamp` counts as 0.
+    pub time_stamps: bool,
 }
 
 impl Config {
@@ -45,7 +55,21 @@ impl Config {
             ipv4: true,
             ipv6: true,
             vlan: true,
+            extension_words: 0x3FF,
+            payload_extension_words: 0x3FF,
+            max_payload: 4096,
+            time_stamps: true,
         }
+    }
+
+    /// Whether the headers of this descriptor before its payload, and its payload, are among those generated.
+    #[must_use]
+    pub fn has_lengths_of(&self, descriptor: &PacketDescriptor) -> bool {
+        let words = match descriptor.payload_length {
+            0 => self.extension_words,
+            _ => self.payload_extension_words,
+        };
+        words >> descriptor.extension_words & 1 == 1 && descriptor.payload_length <= self.max_payload
     }
 }
 
@@ -56,8 +80,17 @@ impl From<&NicConfig> for Config {
             ipv4: config.wire.ipv4,
             ipv6: config.wire.ipv6,
             vlan: config.wire.vlan,
+            extension_words: words(config.extension_lengths()),
+            payload_extension_words: words(config.payload_extension_lengths()),
+            max_payload: config.wire.max_mtu as u16,
+            time_stamps: config.has_profile(Profile::Solar) || config.has_profile(Profile::Mrc),
         }
     }
+}
+
+/// Lengths in bytes as a mask: bit n for n words of 4 bytes.
+fn words(lengths: BTreeSet<u32>) -> u16 {
+    lengths.into_iter().fold(0, |mask, bytes| mask | 1 << (bytes / 4))
 }
 
 /// Counters, as the ports `count_…` of the block.
@@ -71,6 +104,8 @@ pub struct Counters {
     pub payload_mismatch: u32,
     /// Descriptors dropped, with their payload: the queue pair has no template.
     pub drop_template: u32,
+    /// Descriptors dropped, with their payload: `extension_words` or `payload_length` is none that was generated.
+    pub drop_descriptor: u32,
     /// Template writes refused: QPN beyond the table, or a template that needs what was not generated.
     pub drop_template_write: u32,
 }
@@ -166,7 +201,8 @@ impl HeaderBuilder {
     /// Builds the frame of a descriptor of `s_axis_descriptor`. `payload` is the payload packet that belongs to it,
     /// empty where `payload_length` is 0 (no packet is taken then); `time_ns` is the time at which the header is built.
     ///
-    /// `None`: the queue pair has no template; descriptor and payload are dropped and counted.
+    /// `None`: the queue pair has no template, or a length was not generated; descriptor and payload are dropped and
+    /// counted.
     pub fn build(&mut self, descriptor: &PacketDescriptor, payload: &[u8], time_ns: u64) -> Option<Frame> {
         let payload = if descriptor.payload_length == 0 { &[] } else { payload };
         let frame = self.frame(descriptor, payload, time_ns)?;
@@ -189,7 +225,11 @@ impl HeaderBuilder {
 
     fn frame(&mut self, descriptor: &PacketDescriptor, payload: &[u8], time_ns: u64) -> Option<Frame> {
         let Some(frame) = self.render(descriptor, payload, self.identification, time_ns) else {
-            self.counters.drop_template = self.counters.drop_template.wrapping_add(1);
+            let dropped = match self.template(descriptor.qpn) {
+                None => &mut self.counters.drop_template,
+                Some(_) => &mut self.counters.drop_descriptor,
+            };
+            *dropped = dropped.wrapping_add(1);
             return None;
         };
         self.counters.frames = self.counters.frames.wrapping_add(1);
@@ -197,6 +237,12 @@ impl HeaderBuilder {
             self.identification = self.identification.wrapping_add(1);
         }
         Some(frame)
+    }
+
+    /// Whether a frame is built for this descriptor, and not nothing.
+    #[must_use]
+    pub fn builds(&self, descriptor: &PacketDescriptor) -> bool {
+        self.template(descriptor.qpn).is_some() && self.config.has_lengths_of(descriptor)
     }
 
     /// The frame of a descriptor, were it built now with this identification; nothing is counted.
@@ -208,9 +254,12 @@ impl HeaderBuilder {
         time_ns: u64,
     ) -> Option<Frame> {
         let template = self.template(descriptor.qpn)?;
+        if !self.config.has_lengths_of(descriptor) {
+            return None;
+        }
         let length = usize::from(descriptor.payload_length);
         let pad = length.wrapping_neg() % 4;
-        let extension = extension(descriptor, time_ns);
+        let extension = self.extension(descriptor, time_ns);
         let datagram = UDP_BYTES + BTH_BYTES + extension.len() + length + pad + ICRC_BYTES;
 
         let mut bytes = Vec::with_capacity(ETHERNET_BYTES + VLAN_BYTES + IPV6_BYTES + datagram);
@@ -235,6 +284,16 @@ impl HeaderBuilder {
             ipv6: template.ipv6,
             vlan: template.vlan,
         })
+    }
+
+    /// Extension headers with the time stamp put in. Bytes beyond the stated length are not sent, stamp or not.
+    fn extension(&self, descriptor: &PacketDescriptor, time_ns: u64) -> Vec<u8> {
+        let mut extension = descriptor.extension.0.to_vec();
+        if let Some(offset) = stamp_offset(descriptor).filter(|_| self.config.time_stamps) {
+            extension[offset..offset + 2].copy_from_slice(&stamp_of(time_ns).to_be_bytes());
+        }
+        extension.truncate(usize::from(descriptor.extension_words) * 4);
+        extension
     }
 }
 
@@ -307,16 +366,6 @@ fn bth(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescri
     bytes.extend_from_slice(&template.destination_qpn.to_be_bytes()[1..]);
     bytes.push(flag(descriptor.ack_request, 7) | flag(descriptor.retransmission, 5) | flag(descriptor.timestamped, 4));
     bytes.extend_from_slice(&descriptor.psn.to_be_bytes()[1..]);
-}
-
-/// Extension headers with the time stamp put in. Bytes beyond the stated length are not sent, stamp or not.
-fn extension(descriptor: &PacketDescriptor, time_ns: u64) -> Vec<u8> {
-    let mut extension = descriptor.extension.0.to_vec();
-    if let Some(offset) = stamp_offset(descriptor) {
-        extension[offset..offset + 2].copy_from_slice(&stamp_of(time_ns).to_be_bytes());
-    }
-    extension.truncate((usize::from(descriptor.extension_words) * 4).min(EXTENSION_BYTES));
-    extension
 }
 
 #[cfg(test)]

@@ -339,3 +339,52 @@ fn templates_that_cannot_be_kept_are_refused() {
     assert_eq!(builder.template(QPN), None);
     assert_eq!(builder.counters().drop_template_write, 3);
 }
+
+#[test]
+fn lengths_that_were_not_generated_are_dropped() {
+    let config = Config {
+        extension_words: 0b10_0001,
+        payload_extension_words: 0b1,
+        max_payload: 1024,
+        ..Config::full(4)
+    };
+    let mut builder = HeaderBuilder::new(config);
+    builder.write_template(&template());
+    let of = |extension_words: u8, payload_length: u16| PacketDescriptor {
+        extension_words,
+        ..descriptor(payload_length)
+    };
+    let payload = |length: u16| vec![0; usize::from(length)];
+    for (words, length, built) in [
+        (0, 1024, true),
+        (5, 0, true),
+        (5, 1, false),
+        (1, 0, false),
+        (0, 1025, false),
+        (15, 0, false),
+    ] {
+        let before = *builder.counters();
+        let frame = builder.build(&of(words, length), &payload(length), 0);
+        assert_eq!(frame.is_some(), built, "{words} words, {length} bytes");
+        let dropped = builder.counters().drop_descriptor - before.drop_descriptor;
+        assert_eq!(dropped, u32::from(!built));
+    }
+    assert!(builder.build_control(&of(5, 4096), 0).is_some());
+    assert_eq!(builder.identification(), 3);
+}
+
+#[test]
+fn the_standard_profile_has_no_time_stamps() {
+    let mut builder = HeaderBuilder::new(Config {
+        time_stamps: false,
+        ..Config::full(4)
+    });
+    builder.write_template(&template());
+    let descriptor = PacketDescriptor {
+        stamp: 1,
+        extension_words: 4,
+        ..descriptor(0)
+    };
+    let bytes = builder.build(&descriptor, &[], u64::MAX).unwrap().bytes;
+    assert_eq!(bytes[54..70], [0; 16]);
+}

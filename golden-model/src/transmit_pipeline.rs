@@ -313,7 +313,13 @@ impl TransmitPipeline {
         built: RangeInclusive<u64>,
     ) -> Result<Source, Mismatch> {
         let mut candidates = Vec::new();
-        while (self.control.front()).is_some_and(|descriptor| self.builder.template(descriptor.qpn).is_none()) {
+        let builds = |builder: &HeaderBuilder, descriptor: &PacketDescriptor| {
+            builder.builds(&PacketDescriptor {
+                payload_length: 0,
+                ..*descriptor
+            })
+        };
+        while (self.control.front()).is_some_and(|descriptor| !builds(&self.builder, descriptor)) {
             // It leaves no frame and takes no identification, so its place in the order cannot be told.
             let _ = self.take(Source::Control, memory, *built.end());
         }
