@@ -69,6 +69,24 @@ impl ModelSource {
         }
     }
 
+    /// A finished module of the generator with all below it.
+    #[must_use]
+    pub fn from_definition(definition: spraynic_rtl::Definition<'_>) -> Self {
+        let ports = definition.ports().into_iter().map(|port| match port.output {
+            true => Port::output(port.name, port.width),
+            false => Port::input(port.name, port.width),
+        });
+        Self {
+            top: definition.name(),
+            files: definition
+                .verilog()
+                .into_iter()
+                .map(|file| (file.name, file.text))
+                .collect(),
+            ports: ports.collect(),
+        }
+    }
+
     /// Says what in this source cannot be built, if anything: names that are no Verilog identifiers or no plain file
     /// names, no file, no clock, a clock that is not one input bit, a port twice or of width 0.
     pub(crate) fn check(&self) -> Result<(), String> {

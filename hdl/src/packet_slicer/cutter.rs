@@ -22,6 +22,8 @@ pub(super) fn cutter<'a>(
 ) -> Signal<'a> {
     let active = m.reg("active", 1).reset(0).doc("a message is being cut");
     let message = Message::regs(m, "message");
+    // Not every configuration reads all of it.
+    message.signals().into_iter().for_each(Signal::ignore);
     let first = m.reg("first", 1).doc("the next packet is the message's first");
     let remaining = m
         .reg("remaining", 32)
