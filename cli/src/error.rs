@@ -20,6 +20,9 @@ pub(crate) enum CliError {
     /// The configuration is wrong.
     #[error("{0}")]
     Config(#[from] ConfigError),
+    /// Arguments that the parser accepts but that make no sense.
+    #[error("{0}")]
+    Usage(String),
     /// A file or directory could not be read or written.
     #[error("{}: cannot {action}: {source}{}", path.display(), hint(source))]
     File {
@@ -30,6 +33,9 @@ pub(crate) enum CliError {
         /// What the system said.
         source: io::Error,
     },
+    /// A directory exists and holds what was not generated, or was changed since.
+    #[error("{}", .0)]
+    NotOurs(String),
     /// A file's content is wrong.
     #[error("{}: {message}", path.display())]
     Content {
@@ -64,8 +70,8 @@ impl CliError {
     /// 2 for what the caller must write differently, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Config(_) => 2,
-            Self::File { .. } | Self::Content { .. } | Self::Print(_) => 1,
+            Self::Config(_) | Self::Usage(_) => 2,
+            Self::File { .. } | Self::NotOurs(_) | Self::Content { .. } | Self::Print(_) => 1,
         }
     }
 }

@@ -6,6 +6,8 @@
 mod config_command;
 mod decode;
 mod error;
+mod generate;
+mod library;
 mod progress;
 mod source;
 
@@ -26,12 +28,14 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Config(config_command::ConfigCommand),
+    Generate(generate::GenerateCommand),
     Decode(decode::DecodeCommand),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Config(command) => command.run(),
+        Command::Generate(command) => command.run(&library::Hdl),
         Command::Decode(command) => command.run(),
     };
     match result {

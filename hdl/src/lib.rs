@@ -2,6 +2,7 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
+pub mod catalogue;
 pub mod counter;
 pub mod extension;
 pub mod fields;
@@ -14,3 +15,5 @@ pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
 pub mod transmit_pipeline;
+
+pub use catalogue::{Block, EmitError, blocks, emit};

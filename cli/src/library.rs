@@ -1,0 +1,38 @@
+//! The blocks of `spraynic-hdl`, as the generator takes them.
+
+use spraynic_config::NicConfig;
+use spraynic_hdl::EmitError;
+
+use crate::error::CliError;
+use crate::generate::{BlockSummary, Design, Library};
+
+/// All blocks of `spraynic-hdl`.
+pub(crate) struct Hdl;
+
+impl Library for Hdl {
+    fn blocks(&self) -> Vec<BlockSummary> {
+        spraynic_hdl::blocks()
+            .iter()
+            .map(|block| BlockSummary {
+                name: block.name,
+                description: block.description,
+            })
+            .collect()
+    }
+
+    fn emit(&self, config: &NicConfig, block: Option<&str>) -> Result<Design, CliError> {
+        let files = spraynic_hdl::emit(config, block).map_err(|error| match error {
+            EmitError::Config(error) => CliError::Config(error),
+            EmitError::UnknownBlock { .. } => CliError::Usage(format!("--block: {error}")),
+        })?;
+        // The block asked for is the last file: what it uses comes before it.
+        let top = files
+            .last()
+            .map_or("", |file| file.name.trim_end_matches(".v"))
+            .to_owned();
+        Ok(Design {
+            top,
+            files: files.into_iter().map(|file| (file.name, file.text)).collect(),
+        })
+    }
+}
