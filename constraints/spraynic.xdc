@@ -10,5 +10,5 @@ set_input_delay -clock clk -min 0.000 [get_ports -filter {DIRECTION == IN && NAM
 set_output_delay -clock clk -max @OUTSIDE_NS@ [get_ports -filter {DIRECTION == OUT}]
 set_output_delay -clock clk -min 0.000 [get_ports -filter {DIRECTION == OUT}]
 
-# Out of context there is no clock buffer yet: say where the clock comes from, so that its skew is estimated.
-set_property HD.CLK_SRC BUFGCTRL_X0Y0 [get_ports clk]
+# Out of context there is no clock buffer yet. Where the device has a site of this name, Vivado estimates the clock's skew from it:
+# set_property HD.CLK_SRC BUFGCTRL_X0Y0 [get_ports clk]

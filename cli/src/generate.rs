@@ -212,18 +212,30 @@ fn assemble(resolved: &Resolved, design: &Design, block: Option<&str>) -> Vec<Ge
     files
 }
 
-/// The first sentence of a Verilog file's opening comment.
+/// The first sentence of a Verilog file's opening comment that is not the module's name.
 fn summary_of(verilog: &str) -> String {
     let comment: Vec<&str> = verilog
         .lines()
         .map_while(|line| line.strip_prefix("//"))
         .map(str::trim)
-        .skip_while(|line| line.is_empty())
-        .take_while(|line| !line.is_empty())
         .collect();
-    let text = comment.join(" ");
-    text.split_once(". ")
-        .map_or(text.as_str(), |(first, _)| first)
-        .trim_end_matches('.')
-        .to_owned()
+    let paragraph = comment
+        .split(|line| line.is_empty())
+        .find(|paragraph| paragraph.iter().any(|line| line.contains(' ')));
+    let text = paragraph.unwrap_or_default().join(" ");
+    let sentence = text.split_once(". ").map_or(text.as_str(), |(first, _)| first);
+    sentence.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_summed_up_by_its_first_sentence() {
+        let text = "// fifo_w8\n//\n// Keeps bytes\n// in order. Never drops one.\n//\n// More.\nmodule fifo_w8 (\n// not this\n";
+        assert_eq!(summary_of(text), "Keeps bytes in order");
+        assert_eq!(summary_of("// fifo_w8\n//\n// Keeps bytes.\nmodule x ("), "Keeps bytes");
+        assert_eq!(summary_of("module x ("), "");
+    }
 }

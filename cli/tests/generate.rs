@@ -46,6 +46,10 @@ fn writes_everything_that_it_says() {
         }
     }
     assert!(text.contains("except 65 to 75 bytes"), "{text}");
+    assert!(
+        text.contains("  Cuts work requests into packet descriptors, one a clock\n"),
+        "{text}"
+    );
     // The file list names each Verilog file once, and no other file.
     let list = String::from_utf8(files[Path::new("spraynic.f")].clone()).unwrap();
     let listed: BTreeSet<&str> = list.lines().collect();
