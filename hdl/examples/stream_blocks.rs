@@ -6,13 +6,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use spraynic_hdl::{round_robin_arbiter, skid_buffer, stream_fifo};
+use spraynic_hdl::{frame_fifo, packet_multiplexer, round_robin_arbiter, skid_buffer, stream_fifo};
 use spraynic_rtl::{Context, Definition};
 
 type Build = for<'a> fn(&'a Context, &[u32]) -> Definition<'a>;
 
 /// Name, names of the sizes, how it is built.
-const BLOCKS: [(&str, &[&str], Build); 5] = [
+const BLOCKS: [(&str, &[&str], Build); 7] = [
     ("skid_buffer", &["width"], |context, sizes| {
         skid_buffer::skid_buffer(context, sizes[0])
     }),
@@ -25,8 +25,14 @@ const BLOCKS: [(&str, &[&str], Build); 5] = [
     ("axi_stream_fifo", &["width", "user", "depth"], |context, sizes| {
         stream_fifo::axi_stream_fifo(context, sizes[0], sizes[1], sizes[2])
     }),
+    ("frame_fifo", &["width", "user", "depth"], |context, sizes| {
+        frame_fifo::frame_fifo(context, sizes[0], sizes[1], sizes[2])
+    }),
     ("round_robin_arbiter", &["requesters"], |context, sizes| {
         round_robin_arbiter::round_robin_arbiter(context, sizes[0])
+    }),
+    ("packet_multiplexer", &["inputs", "width", "user"], |context, sizes| {
+        packet_multiplexer::packet_multiplexer(context, sizes[0], sizes[1], sizes[2])
     }),
 ];
 

@@ -1,1 +1,157 @@
-//! packet_multiplexer: several streams of frames into one.
+//! `packet_multiplexer`: several streams of frames become one; it switches at frame boundaries only, round robin.
+//!
+//! It never cuts, mixes or changes a frame, and costs no clock between frames, whichever inputs they come from.
+//! Theory of operation: `docs/src/blocks/packet_multiplexer.md`.
+
+use spraynic_rtl::{AxiStream, Context, Definition, cat_lsb_first};
+
+use crate::round_robin_arbiter::arbitrate;
+use crate::skid_buffer::register_axi;
+
+/// Name of the block.
+pub const NAME: &str = "packet_multiplexer";
+
+/// The multiplexer of `inputs` streams of `width` data bits and `user` sideband bits: ports `s_axis_0_…` and up, `m_axis_…`.
+///
+/// # Panics
+/// When `inputs` is 0, `width` is no multiple of 8, or `width` or `user` is 0.
+#[must_use]
+pub fn packet_multiplexer(context: &Context, inputs: u32, width: u32, user: u32) -> Definition<'_> {
+    assert!(inputs > 0, "a packet_multiplexer has at least 1 input");
+    let m = context.module(&format!("{NAME}_n{inputs}_w{width}_u{user}"));
+    m.doc(&format!(
+        "One stream from {inputs}: a whole frame of one input, then of the next that has one, round robin."
+    ));
+    let streams: Vec<AxiStream<'_>> = (0..inputs)
+        .map(|index| {
+            AxiStream::slave(
+                m,
+                &format!("s_axis_{index}"),
+                width,
+                user,
+                &format!("frames of input {index}"),
+            )
+        })
+        .collect();
+    let output = AxiStream::master(m, "m_axis", width, user, "all frames, registered");
+
+    let in_frame = m
+        .reg("in_frame", 1)
+        .reset(0)
+        .doc("a frame is under way: its input keeps the output");
+    let owner = m.reg("owner", inputs).doc("input of the frame under way, one-hot");
+    let merged = AxiStream::wires(m, "merged", width, user);
+    let request = cat_lsb_first(&streams.iter().map(|stream| stream.valid).collect::<Vec<_>>()).named("request");
+    let grant = arbitrate(m, "u_arbiter", request, merged.fires() & !in_frame);
+    let selected = in_frame.mux(owner, grant).named("selected");
+
+    let gated = streams.iter().zip(selected.to_bits()).map(|(stream, selected)| {
+        let beat = stream.pack();
+        beat & selected.repeat(beat.width())
+    });
+    let beat = gated
+        .reduce(|left, right| left | right)
+        .expect("at least one input")
+        .named("beat");
+    merged.set_packed(beat);
+    // Outside a frame somebody is selected whenever somebody asks.
+    merged.valid.set(in_frame.mux((owner & request).any(), request.any()));
+    for (stream, selected) in streams.iter().zip(selected.to_bits()) {
+        stream.ready.set(selected & merged.ready);
+    }
+    m.when(merged.fires(), || in_frame.set(!merged.last));
+    m.when(!in_frame, || owner.set(grant));
+    register_axi(m, "u_output", merged).connect(output);
+
+    m.assert(
+        "one_input_at_most_is_selected",
+        (selected & (selected - selected.lit(1))).eq_lit(0),
+    );
+    m.assert("a_frame_has_an_owner", !in_frame | owner.any());
+    m.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use spraynic_rtl::Evaluator;
+
+    use super::*;
+
+    /// Frames of each input by their beats. Returns (input, frame, beats) in the order in which they came out and the
+    /// clocks it took from the first beat to the last.
+    fn run(inputs: &[Vec<u32>], take: impl Fn(u32) -> bool) -> (Vec<(usize, usize, u32)>, u32) {
+        let context = Context::new();
+        let mut sim = Evaluator::new(packet_multiplexer(&context, inputs.len() as u32, 32, 1));
+        sim.reset();
+        sim.clock();
+        let mut at = vec![(0usize, 0u32); inputs.len()];
+        let mut given: Vec<(usize, usize, u32)> = vec![];
+        let (mut beats, mut first, mut last_clock) = (0, None, 0);
+        for clock in 0..20_000 {
+            for (input, frames) in inputs.iter().enumerate() {
+                let (frame, beat) = at[input];
+                let offered = frames.get(frame);
+                sim.set(&format!("s_axis_{input}_tvalid"), u64::from(offered.is_some()));
+                let last = offered.is_some_and(|length| beat + 1 == *length);
+                let word = (input as u64) << 28 | (frame as u64) << 16 | u64::from(beat);
+                sim.set(&format!("s_axis_{input}_tdata"), word);
+                sim.set(&format!("s_axis_{input}_tlast"), u64::from(last));
+            }
+            sim.set("m_axis_tready", u64::from(take(clock)));
+            for (input, frames) in inputs.iter().enumerate() {
+                let offered = at[input].0 < frames.len();
+                if offered && sim.get_u64(&format!("s_axis_{input}_tready")) == 1 {
+                    at[input].1 += 1;
+                    if at[input].1 == frames[at[input].0] {
+                        at[input] = (at[input].0 + 1, 0);
+                    }
+                }
+            }
+            if take(clock) && sim.get_u64("m_axis_tvalid") == 1 {
+                let word = sim.get_u64("m_axis_tdata");
+                assert_eq!(word & 0xffff, u64::from(beats), "beats out of order or mixed");
+                first = first.or(Some(clock));
+                last_clock = clock;
+                beats += 1;
+                if sim.get_u64("m_axis_tlast") == 1 {
+                    given.push(((word >> 28) as usize, (word >> 16 & 0xfff) as usize, beats));
+                    beats = 0;
+                }
+            }
+            sim.clock();
+        }
+        (given, last_clock - first.unwrap_or(0) + 1)
+    }
+
+    #[test]
+    fn inputs_take_turns_without_a_bubble() {
+        let (given, clocks) = run(&[vec![1, 3, 2], vec![2], vec![1, 1]], |_| true);
+        assert_eq!(
+            given,
+            [(0, 0, 1), (1, 0, 2), (2, 0, 1), (0, 1, 3), (2, 1, 1), (0, 2, 2)]
+        );
+        assert_eq!(clocks, 10);
+    }
+
+    #[test]
+    fn a_short_frame_before_a_long_one_of_another_input_keeps_its_length() {
+        for (first, second) in [(1, 40), (2, 1), (1, 1), (40, 1)] {
+            let (given, clocks) = run(&[vec![first; 3], vec![second; 3]], |clock| clock % 3 != 1);
+            let expected: Vec<_> = (0..3)
+                .flat_map(|frame| [(0, frame, first), (1, frame, second)])
+                .collect();
+            assert_eq!(given, expected);
+            assert!(clocks > 3 * (first + second));
+        }
+    }
+
+    #[test]
+    fn one_active_input_has_the_whole_output() {
+        for inputs in [1usize, 2, 5] {
+            let mut frames = vec![vec![]; inputs];
+            frames[inputs - 1] = vec![1; 200];
+            let (given, clocks) = run(&frames, |_| true);
+            assert_eq!((given.len(), clocks), (200, 200), "{inputs} inputs");
+        }
+    }
+}

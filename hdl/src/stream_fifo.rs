@@ -3,7 +3,7 @@
 //! It never drops: a full FIFO withholds `tready`. Up to 32 words are in distributed RAM, more in block RAM.
 //! Theory of operation: `docs/src/blocks/stream_fifo.md`.
 
-use spraynic_rtl::{AxiStream, Context, Definition, MemoryStyle, Module, Signal, Stream, index_width};
+use spraynic_rtl::{AxiStream, Context, Definition, MemoryHandle, MemoryStyle, Module, Signal, Stream, index_width};
 
 /// Name of the block.
 pub const NAME: &str = "stream_fifo";
@@ -98,11 +98,9 @@ fn logic<'a>(
         .doc("words inside, 0 to the depth");
     let count = m.reg("words", count_port.width()).reset(0).doc("words inside");
     let ready = m.reg("ready", 1).reset(0).doc("there is room");
-    let offered = m.reg("offered", 1).reset(0).doc("`word` is valid");
-    let word = m.reg("word", data.width()).doc("oldest word");
 
     let push = (valid & ready).named("push");
-    let pop = (offered & taken).named("pop");
+    let pop = (valid_port & taken).named("pop");
     m.when(push & !pop, || count.set(count + count.lit(1)))
         .else_when(pop & !push, || count.set(count - count.lit(1)));
     let full = count.eq_lit(depth).named("full");
@@ -111,59 +109,85 @@ fn logic<'a>(
 
     // `stored` is a register, so that no comparison stands before the RAM. Equal indices mean an empty RAM: a word leaves
     // it in the clock after the first write, so that it never holds `depth` words.
-    let distributed = depth <= MAX_DISTRIBUTED_DEPTH;
-    let style = if distributed {
-        MemoryStyle::Distributed
-    } else {
-        MemoryStyle::Block
-    };
-    let memory = m.memory("words_stored", depth, data.width()).style(style);
+    let memory = m.memory("words_stored", depth, data.width()).style(style(depth));
     let write_index = m.reg("write_index", memory.address_width()).reset(0);
     let read_index = m.reg("read_index", memory.address_width()).reset(0);
     let stored = m.reg("stored", 1).reset(0).doc("the RAM holds a word");
-    let read = m.wire("read", 1).doc("a word leaves the RAM");
     memory.write(push, write_index, data);
     m.when(push, || write_index.set(next_index(write_index, depth)));
+    let outlet = outlet(m, memory, depth, stored, read_index, taken);
     let next_read_index = next_index(read_index, depth).named("next_read_index");
-    m.when(read, || read_index.set(next_read_index));
+    m.when(outlet.read, || read_index.set(next_read_index));
     let last_one = next_read_index.eq(write_index).named("last_one");
-    stored.set(push | (stored & !(read & last_one)));
+    stored.set(push | (stored & !(outlet.read & last_one)));
 
+    ready_port.set(ready);
+    valid_port.set(outlet.offered);
+    count_port.set(count);
+    m.assert("count_is_at_most_the_depth", count.le(count.lit(depth)));
+    m.assert("ready_means_room", !(ready & full));
+    m.assert("empty_means_no_word_anywhere", (stored | outlet.holds).eq(count.any()));
+    outlet.word
+}
+
+/// The way from a RAM to a registered output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outlet<'a> {
+    /// A word leaves the RAM at the next clock edge.
+    pub(crate) read: Signal<'a>,
+    /// The word that is offered, a register.
+    pub(crate) word: Signal<'a>,
+    /// It is valid.
+    pub(crate) offered: Signal<'a>,
+    /// A word is behind the RAM.
+    pub(crate) holds: Signal<'a>,
+}
+
+/// The resource for a FIFO of this depth.
+pub(crate) fn style(depth: u32) -> MemoryStyle {
+    if depth <= MAX_DISTRIBUTED_DEPTH {
+        MemoryStyle::Distributed
+    } else {
+        MemoryStyle::Block
+    }
+}
+
+/// Reads ahead from `memory` as long as `stored` says that there is a word at `read_index`, which the caller moves on with `read`.
+/// Distributed RAM needs one register, block RAM another one in itself. One word a clock.
+pub(crate) fn outlet<'a>(
+    m: Module<'a>,
+    memory: MemoryHandle<'a>,
+    depth: u32,
+    stored: Signal<'a>,
+    read_index: Signal<'a>,
+    taken: Signal<'a>,
+) -> Outlet<'a> {
+    let offered = m.reg("offered", 1).reset(0).doc("`word` is valid");
     let word_free = (!offered | taken).named("word_free");
-    let behind_the_ram = if distributed {
-        read.set(stored & word_free);
-        let stored_word = memory.read_now(read_index);
-        m.when(word_free, || {
-            word.set(stored_word);
-            offered.set(stored);
-        });
-        offered
+    let (read, next_word, next_valid, holds) = if style(depth) == MemoryStyle::Distributed {
+        let read = (stored & word_free).named("read");
+        (read, memory.read_now(read_index), stored, offered)
     } else {
         let fetched = m
             .reg("fetched", 1)
             .reset(0)
             .doc("the RAM's output register holds a word");
         let fetched_free = (!fetched | word_free).named("fetched_free");
-        read.set(stored & fetched_free);
-        let fetched_word = memory.read(read, read_index);
+        let read = (stored & fetched_free).named("read");
         m.when(fetched_free, || fetched.set(stored));
-        m.when(word_free, || {
-            word.set(fetched_word);
-            offered.set(fetched);
-        });
-        offered | fetched
+        (read, memory.read(read, read_index), fetched, offered | fetched)
     };
-
-    ready_port.set(ready);
-    valid_port.set(offered);
-    count_port.set(count);
-    m.assert("count_is_at_most_the_depth", count.le(count.lit(depth)));
-    m.assert("ready_means_room", !(ready & full));
-    m.assert(
-        "empty_means_no_word_anywhere",
-        (stored | behind_the_ram).eq(count.any()),
-    );
-    word
+    let word = m.reg("word", next_word.width()).doc("oldest word");
+    m.when(word_free, || {
+        word.set(next_word);
+        offered.set(next_valid);
+    });
+    Outlet {
+        read,
+        word,
+        offered,
+        holds,
+    }
 }
 
 #[cfg(test)]
