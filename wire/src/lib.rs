@@ -24,6 +24,7 @@ pub mod icrc;
 pub mod mrc;
 pub mod network;
 pub mod opcode;
+pub mod parse_error;
 pub mod pcap;
 pub mod pfc;
 pub mod psn;
@@ -33,13 +34,14 @@ pub mod syndrome;
 pub use bth::{Bth, DEFAULT_PARTITION_KEY};
 pub use entropy::{EntropyFormat, PathFields, path_fields};
 pub use extension::{Extension, HeaderKind};
-pub use frame::{Packet, ParseError, pad_count};
+pub use frame::{Packet, pad_count};
 pub use header::{Header, HeaderField, TooShort};
 pub use mrc::{
     CcState, Eeth, EndpointOperation, Erth, Meth, NackReason, Neth, PathFeedback, Peth, SequenceSpace, Seth, Tseth,
 };
 pub use network::{Ethernet, Ip, Ipv4, Ipv6, MacAddress, ROCE_PORT, VlanTag};
 pub use opcode::{BitOrder, Opcode, OpcodeInfo, Operation, Position, Profile};
+pub use parse_error::ParseError;
 pub use pfc::Pfc;
 pub use psn::Psn;
 pub use rdma::{Aeth, AtomicAckEth, AtomicEth, CnpReserved, Ieth, ImmDt, Reth};
