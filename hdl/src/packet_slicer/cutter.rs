@@ -32,10 +32,9 @@ pub(super) fn cutter<'a>(
         .reg("in_interval", 6)
         .doc("packets since the last request for an ACK in this message");
 
-    let sizes: Vec<Signal<'a>> = (0..8u32).map(|code| m.lit(128u32 << code.clamp(1, 5), 13)).collect();
-    let mtu_bytes = message.mtu.select(&sizes).named("mtu_bytes");
-    let has_payload = message.send | message.write;
-    let last = (!has_payload | remaining.le(mtu_bytes.zero_extend(32))).named("last");
+    let mtu_bytes = mtu_of(&message).named("mtu_bytes");
+    // Found out one packet ahead, so that no comparison stands before the descriptor.
+    let last = m.reg("last", 1).doc("the next packet is the message's last");
 
     let out_valid = m.reg("out_valid", 1).reset(0);
     let out = m.reg("out", packets.data.width());
@@ -47,12 +46,14 @@ pub(super) fn cutter<'a>(
         message.set(&next);
         first.set_lit(1);
         remaining.set(next.length);
+        last.set(!has_payload(&next) | next.length.le(mtu_of(&next).zero_extend(32)));
         in_interval.set_lit(0);
     })
     .else_when(gives, || {
         m.when(last, || active.set_lit(0));
         first.set_lit(0);
         remaining.set(remaining - mtu_bytes.zero_extend(32));
+        last.set(remaining.le(mtu_bytes.zero_extend(32) << 1));
         in_interval.set(in_interval + in_interval.lit(1));
         message.psn.set(message.psn + message.psn.lit(1));
         message
@@ -74,6 +75,17 @@ pub(super) fn cutter<'a>(
     start
 }
 
+/// Bytes of the message's MTU.
+fn mtu_of<'a>(message: &Message<'a>) -> Signal<'a> {
+    let m = message.mtu.module();
+    let sizes: Vec<Signal<'a>> = (0..8u32).map(|code| m.lit(128u32 << code.clamp(1, 5), 13)).collect();
+    message.mtu.select(&sizes)
+}
+
+fn has_payload<'a>(message: &Message<'a>) -> Signal<'a> {
+    message.send | message.write
+}
+
 /// The descriptor of the packet at hand.
 #[allow(clippy::too_many_arguments)]
 fn describe<'a>(
@@ -86,7 +98,7 @@ fn describe<'a>(
     remaining: Signal<'a>,
     mtu_bytes: Signal<'a>,
 ) -> Signal<'a> {
-    let has_payload = message.send | message.write;
+    let has_payload = has_payload(message);
     let payload_length = last
         .mux(remaining.part(0, 13), mtu_bytes)
         .gate(has_payload)
@@ -126,7 +138,7 @@ fn opcode<'a>(message: &Message<'a>, first: Signal<'a>, last: Signal<'a>) -> Sig
     let invalidate = first.mux(lit(Opcode::SEND_ONLY_INVALIDATE), lit(Opcode::SEND_LAST_INVALIDATE));
     let atomic = message.fetch_add.mux(lit(Opcode::FETCH_ADD), lit(Opcode::COMPARE_SWAP));
     let single = message.read.mux(lit(Opcode::READ_REQUEST), atomic);
-    let has_payload = message.send | message.write;
+    let has_payload = has_payload(message);
     (message.invalidate & last)
         .mux(invalidate, has_payload.mux(group, single))
         .named("bth_opcode")
