@@ -67,7 +67,7 @@ impl Stimulus {
         self
     }
 
-    /// Sets an input that is no stream, from cycle 0 on.
+    /// Sets an input that is no stream, from the reset on.
     #[must_use]
     pub fn input(mut self, port: &str, value: u64) -> Self {
         self.inputs.push(InputValue {
@@ -97,7 +97,7 @@ impl Stimulus {
 pub struct InputValue {
     /// The input.
     pub port: String,
-    /// From this cycle on.
+    /// From this cycle on; 0: from the reset on.
     #[serde(default)]
     pub cycle: u64,
     /// The value.
@@ -354,7 +354,25 @@ impl<'s> Bench<'s> {
     /// # Errors
     /// A stream or port is not there or cannot carry what the stimulus says, or the model stopped.
     pub fn new(simulation: &'s mut Simulation, stimulus: &Stimulus, limits: Limits) -> Result<Self, BenchError> {
-        simulation.reset(stimulus.reset_clocks)?;
+        simulation.clear_inputs();
+        let mut later = Vec::new();
+        for given in &stimulus.inputs {
+            let input = simulation.input(&given.port)?;
+            simulation.check_fits(&given.port, input, given.value)?;
+            if given.cycle == 0 {
+                simulation.set(input, given.value);
+            }
+            later.push((
+                given.cycle,
+                Value {
+                    input,
+                    value: given.value,
+                    increment: given.increment,
+                },
+            ));
+        }
+        later.sort_by_key(|(cycle, _)| std::cmp::Reverse(*cycle));
+        simulation.hold_reset(stimulus.reset_clocks)?;
         let mut random = Random::new(stimulus.seed);
         let mut sources: Vec<Source> = Vec::new();
         for given in &stimulus.sources {
@@ -404,21 +422,6 @@ impl<'s> Bench<'s> {
                 gave_in: None,
             });
         }
-        let mut later = Vec::new();
-        for given in &stimulus.inputs {
-            simulation.set_by_name(&given.port, given.value)?;
-            let input = simulation.input(&given.port)?;
-            simulation.set(input, 0);
-            later.push((
-                given.cycle,
-                Value {
-                    input,
-                    value: given.value,
-                    increment: given.increment,
-                },
-            ));
-        }
-        later.sort_by_key(|(cycle, _)| std::cmp::Reverse(*cycle));
         Ok(Self {
             simulation,
             limits,

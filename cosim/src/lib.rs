@@ -4,9 +4,12 @@ mod bench;
 mod build;
 mod library;
 pub mod model;
+mod property;
+pub mod scoreboard;
 mod simulation;
 mod stream;
 pub mod tool;
+mod trace;
 
 pub use bench::{
     Agent, Answer, Bench, BenchError, InputValue, Limits, Outcome, SinkOutcome, SinkStimulus, SourceOutcome,
@@ -15,6 +18,9 @@ pub use bench::{
 pub use build::{BuildError, Builder, CACHE_VARIABLE, CacheError, Diagnostic, LintError, Model, Waveform, lint};
 pub use library::LibraryError;
 pub use model::{Direction, ModelSource, Port};
+pub use property::{Property, PropertyError, SharedModel, Trial};
+pub use scoreboard::{Expectation, ExpectedStream, Format, FrameMismatch, Mismatch};
 pub use simulation::{Input, Output, Simulation, SimulationError};
 pub use stream::{Frame, Pattern, Received, SetupError, SinkChecks, StreamError, StreamFault, Timing};
 pub use tool::{Compiler, ToolError, Verilator};
+pub use trace::{Case, CaseError, Replay, ReplayError, TRACE_VERSION, Trace, TraceError, replay};

@@ -46,7 +46,8 @@ impl Port {
 
 /// Everything needed to build a model.
 ///
-/// The clock is the input `clk` of one bit; the harness drives it, and it cannot be set. A synchronous, active-high
+/// The clock is the input `clk` of one bit; the harness drives it, and it cannot be set. Logic without registers may have
+/// none. A synchronous, active-high
 /// reset is the input `rst`, where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelSource {
@@ -88,7 +89,7 @@ impl ModelSource {
     }
 
     /// Says what in this source cannot be built, if anything: names that are no Verilog identifiers or no plain file
-    /// names, no file, no clock, a clock that is not one input bit, a port twice or of width 0.
+    /// names, no file, a clock that is not one input bit, a port twice or of width 0.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !is_identifier(&self.top) {
             return Err(format!("top module {:?} is not a plain Verilog identifier", self.top));
@@ -137,7 +138,8 @@ pub(crate) fn check_ports(ports: &[Port]) -> Result<(), String> {
             "clk must be an input of 1 bit, but is an {:?} of {} bits",
             port.direction, port.width
         )),
-        None => Err("there is no input clk".to_owned()),
+        // Logic without registers needs no clock.
+        None => Ok(()),
     }
 }
 
@@ -160,7 +162,7 @@ mod tests {
         };
         assert_eq!(good.check(), Ok(()));
         type Spoil = fn(&mut ModelSource);
-        let cases: [(Spoil, &str); 8] = [
+        let cases: [(Spoil, &str); 7] = [
             (|s| s.top = "a b".into(), "identifier"),
             (|s| s.files.clear(), "no Verilog file"),
             (|s| s.files[0].0 = "../top.v".into(), "plain file name"),
@@ -168,7 +170,6 @@ mod tests {
             (|s| s.ports[1].width = 0, "width 0"),
             (|s| s.ports.push(Port::output("y", 1)), "twice"),
             (|s| s.ports[0].width = 2, "clk must be"),
-            (|s| s.ports[0].name = "clock".into(), "no input clk"),
         ];
         for (spoil, text) in cases {
             let mut source = good.clone();

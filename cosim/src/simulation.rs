@@ -240,6 +240,13 @@ impl Simulation {
     /// There is no such input, or the value does not fit it.
     pub fn set_by_name(&mut self, name: &str, value: u64) -> Result<(), SimulationError> {
         let input = self.input(name)?;
+        self.check_fits(name, input, value)?;
+        self.set(input, value);
+        Ok(())
+    }
+
+    /// Whether a value fits an input.
+    pub(crate) fn check_fits(&self, name: &str, input: Input, value: u64) -> Result<(), SimulationError> {
         let width = input.width();
         if width < 64 && value >> width != 0 {
             return Err(SimulationError::TooWide {
@@ -248,7 +255,6 @@ impl Simulation {
                 value,
             });
         }
-        self.set(input, value);
         Ok(())
     }
 
@@ -341,12 +347,24 @@ impl Simulation {
     /// The model stopped, now or before.
     pub fn reset(&mut self, clocks: u64) -> Result<(), SimulationError> {
         self.inputs.fill(0);
+        self.hold_reset(clocks)
+    }
+
+    /// Holds `rst` for `clocks` clocks and lowers it again; all other inputs stay as they are.
+    pub(crate) fn hold_reset(&mut self, clocks: u64) -> Result<(), SimulationError> {
         if let Some(reset) = self.reset {
             self.set(reset, 1);
         }
         self.run(clocks)?;
-        self.inputs.fill(0);
+        if let Some(reset) = self.reset {
+            self.set(reset, 0);
+        }
         Ok(())
+    }
+
+    /// Sets all inputs to zero.
+    pub(crate) fn clear_inputs(&mut self) {
+        self.inputs.fill(0);
     }
 
     /// Takes what the model printed since the last call (`$display`, `$error`), at most 1 MiB.

@@ -253,11 +253,22 @@ impl Compiler {
     /// None is there.
     pub fn find() -> Result<Self, ToolError> {
         let named = std::env::var("CXX").ok().filter(|value| !value.trim().is_empty());
-        let candidates = match &named {
-            Some(command) => vec![command.as_str()],
-            None => vec!["g++", "c++", "clang++"],
-        };
-        for candidate in &candidates {
+        match &named {
+            Some(command) => Self::first_of(&[command]),
+            None => Self::first_of(&["g++", "c++", "clang++"]),
+        }
+    }
+
+    /// The compiler of this command: a program and arguments that always go in front, as CXX holds them.
+    ///
+    /// # Errors
+    /// There is no such program.
+    pub fn at(command: &str) -> Result<Self, ToolError> {
+        Self::first_of(&[command])
+    }
+
+    fn first_of(candidates: &[&str]) -> Result<Self, ToolError> {
+        for candidate in candidates {
             let mut words = candidate.split_whitespace();
             let Some(name) = words.next() else { continue };
             let program = if name.contains('/') {

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use cache::{CACHE_VARIABLE, CacheError};
+pub(crate) use cache::{Key, target_directory};
 pub use diagnostics::Diagnostic;
 pub(crate) use header::PlacedPort;
 
 use crate::library::{Library, LibraryError};
 use crate::model::ModelSource;
 use crate::tool::{Compiler, ToolError, Verilator};
-use cache::{Cache, Key};
+use cache::Cache;
 
 /// File format of a waveform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +129,7 @@ pub struct Builder {
     options: Options,
     cache: PathBuf,
     verilator: Option<PathBuf>,
+    compiler: Option<String>,
 }
 
 impl Default for Builder {
@@ -205,6 +207,7 @@ impl Builder {
             },
             cache: Cache::default_root(),
             verilator: None,
+            compiler: None,
         }
     }
 
@@ -251,6 +254,13 @@ impl Builder {
         self
     }
 
+    /// The C++ compiler to use (as [`Compiler::at`]), instead of the one that [`Compiler::find`] finds.
+    #[must_use]
+    pub fn compiler(mut self, command: impl Into<String>) -> Self {
+        self.compiler = Some(command.into());
+        self
+    }
+
     fn find_verilator(&self) -> Result<Verilator, ToolError> {
         match &self.verilator {
             Some(path) => Verilator::at(path),
@@ -270,12 +280,20 @@ impl Builder {
         };
         source.check().map_err(source_error)?;
         let verilator = self.find_verilator()?;
-        let compiler = Compiler::find()?;
+        let compiler = match &self.compiler {
+            Some(command) => Compiler::at(command)?,
+            None => Compiler::find()?,
+        };
         let waveform = self.options.tracing.then(|| pick_waveform(&verilator));
         let cache = Cache::at(self.cache.clone());
-        let tools = self.tools_key(&verilator, &compiler, waveform);
-
-        let mut key = Key::default().part(&tools).part(&source.top);
+        let runtime_key = self.runtime_key(&verilator, &compiler, waveform);
+        let mut key = Key::default()
+            .part(&runtime_key)
+            .part(format!("{:?}", self.options))
+            .part(&source.top);
+        for flag in verilator_flags(&self.options, waveform) {
+            key = key.part(flag);
+        }
         for (name, text) in &source.files {
             key = key.part(name).part(text);
         }
@@ -287,7 +305,7 @@ impl Builder {
                 options: &self.options,
                 waveform,
             };
-            let runtime = cache.get_or_build("runtime", &tools, |directory| job.compile_runtime(directory))?;
+            let runtime = cache.get_or_build("runtime", &runtime_key, |directory| job.compile_runtime(directory))?;
             job.compile_model(directory, &runtime)
         })?;
 
@@ -342,14 +360,14 @@ impl Builder {
         Ok(())
     }
 
-    fn tools_key(&self, verilator: &Verilator, compiler: &Compiler, waveform: Option<Waveform>) -> String {
+    /// What the compiled runtime depends on.
+    fn runtime_key(&self, verilator: &Verilator, compiler: &Compiler, waveform: Option<Waveform>) -> String {
         let mut key = Key::default()
             .part(format!("shim {}", shim::VERSION))
             .part(&verilator.identity)
             .part(&verilator.version)
-            .part(&compiler.identity)
-            .part(format!("{:?}", self.options));
-        for flag in verilator_flags(&self.options, waveform)
+            .part(&compiler.identity);
+        for flag in shim::macros(&self.options, waveform)
             .iter()
             .chain(&COMPILER_FLAGS.map(str::to_owned))
         {
@@ -466,7 +484,7 @@ impl Job<'_> {
                     scope.spawn(move || {
                         let mut command = self.compile(directory);
                         let source = self.verilator.root.join("include").join(name);
-                        command.args(["-O2", "-c"]).arg(source).arg("-o").arg(object_name(name));
+                        command.args(["-O1", "-c"]).arg(source).arg("-o").arg(object_name(name));
                         self.run_checked(&mut command)
                     })
                 })
