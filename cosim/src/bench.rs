@@ -269,6 +269,7 @@ pub struct Answer<'a> {
     pub cycle: u64,
     sources: &'a mut [Source],
     record: &'a mut Vec<(usize, Frame)>,
+    inputs: &'a mut Vec<InputValue>,
 }
 
 impl Answer<'_> {
@@ -289,6 +290,16 @@ impl Answer<'_> {
         self.sources[index].push(frame.clone())?;
         self.record.push((index, frame));
         Ok(())
+    }
+
+    /// Sets an input that is no stream so many clocks from now, at least 1. A port that is not there ends the run.
+    pub fn set_after(&mut self, clocks: u64, port: &str, value: u64) {
+        self.inputs.push(InputValue {
+            port: port.to_owned(),
+            cycle: self.cycle + clocks.max(1),
+            value,
+            increment: 0,
+        });
     }
 }
 
@@ -331,6 +342,9 @@ pub struct Bench<'s> {
     random: Random,
     cycle: u64,
     record: Vec<(usize, Frame)>,
+    /// Inputs that the agent has set, in the order of their cycles; the first `placed` are in `later`.
+    inputs: Vec<InputValue>,
+    placed: usize,
 }
 
 #[derive(Debug)]
@@ -432,6 +446,8 @@ impl<'s> Bench<'s> {
             random,
             cycle: 0,
             record: Vec::new(),
+            inputs: Vec::new(),
+            placed: 0,
         })
     }
 
@@ -527,6 +543,7 @@ impl<'s> Bench<'s> {
         for (source, frame) in &self.record {
             recorded.sources[*source].frames.push(frame.clone());
         }
+        recorded.inputs.extend(self.inputs.iter().cloned());
         recorded
     }
 
@@ -576,6 +593,7 @@ impl<'s> Bench<'s> {
                     cycle,
                     sources: &mut self.sources,
                     record: &mut self.record,
+                    inputs: &mut self.inputs,
                 };
                 agent
                     .on_frame(&mut answer, &seat.sink.name, frame)
@@ -585,8 +603,27 @@ impl<'s> Bench<'s> {
         for source in &mut self.sources {
             moved |= source.observe(simulation, cycle);
         }
+        if self.placed < self.inputs.len() {
+            self.place_inputs()?;
+        }
         self.cycle += 1;
         Ok(moved)
+    }
+
+    /// Puts what the agent has set in this cycle among the values to come.
+    fn place_inputs(&mut self) -> Result<(), BenchError> {
+        for given in &self.inputs[self.placed..] {
+            let input = self.simulation.input(&given.port)?;
+            let value = Value {
+                input,
+                value: given.value,
+                increment: given.increment,
+            };
+            self.later.push((given.cycle, value));
+        }
+        self.placed = self.inputs.len();
+        self.later.sort_by_key(|(cycle, _)| std::cmp::Reverse(*cycle));
+        Ok(())
     }
 
     /// Whether the stimulus itself says that nothing happens yet.
