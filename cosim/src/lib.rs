@@ -1,4 +1,50 @@
 //! Builds Verilated models at run time, drives them and scores them against the golden model.
+//!
+//! It never generates hardware and never says what is right: the Verilog comes in as a [`ModelSource`], what should come
+//! out as an [`Expectation`].
+//!
+//! | | |
+//! |---|---|
+//! | [`Builder`] | Verilog to a loaded [`Model`], from the cache where it is there |
+//! | [`Simulation`] | one running model: ports by name, one call a clock |
+//! | [`Stimulus`], [`Bench`], [`Agent`] | streams of frames with gaps and back-pressure, run to the end; AXI4-Stream's rules checked |
+//! | [`Expectation`] | the scoreboard: the first wrong frame, field by field |
+//! | [`Property`] | proptest cases against one model; a failure is shrunk and saved |
+//! | [`Trace`], [`replay()`] | the saved case, run again, with a waveform |
+//!
+//! A test of a block:
+//!
+//! ```no_run
+//! use proptest::prelude::*;
+//! use spraynic_cosim::{
+//!     Case, Expectation, Format, Frame, ModelSource, Pattern, Property, PropertyError, SharedModel, SinkChecks, Stimulus,
+//! };
+//!
+//! // Built once for all tests of the program. From the construction library: `ModelSource::from_definition`.
+//! static MODEL: SharedModel =
+//!     SharedModel::new(|| ModelSource::from_verilog("skid_buffer", include_str!("../tests/data/skid_buffer.v")));
+//!
+//! fn frames_pass_unchanged() -> Result<(), PropertyError> {
+//!     let frames = prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20);
+//!     let inputs = (frames, Pattern::strategy(), Pattern::strategy());
+//!     Property::new("skid_buffer", &MODEL).cases(200).check(inputs, |(frames, gaps, stalls)| {
+//!         let sent: Vec<Frame> = frames.iter().map(|bytes| Frame::new(bytes.clone())).collect();
+//!         // The golden model of a skid buffer is the identity.
+//!         let expected = sent.clone();
+//!         let count = expected.len() as u64;
+//!         let checks = SinkChecks { no_bubble_while: vec!["s_axis".into()], ..SinkChecks::default() };
+//!         Case {
+//!             stimulus: Stimulus::default()
+//!                 .source("s_axis", gaps.clone(), sent)
+//!                 .sink("m_axis", stalls.clone(), checks),
+//!             expectation: Expectation::default()
+//!                 .stream("m_axis", Format::Bytes, expected)
+//!                 .counter("frames", count),
+//!         }
+//!     })
+//! }
+//! # frames_pass_unchanged().unwrap();
+//! ```
 
 mod bench;
 mod build;

@@ -13,6 +13,8 @@ use crate::simulation::{Input, Output, Simulation};
 /// When a frame was transferred, in clocks since the end of the reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
+    /// Cycle in which its first beat was offered first.
+    pub offered_cycle: u64,
     /// Cycle in which its first beat was accepted.
     pub first_cycle: u64,
     /// Cycle in which its last beat was accepted.
@@ -38,6 +40,7 @@ pub(crate) struct Source {
     offering: bool,
     /// What `tvalid` was set to last; nothing yet before the first cycle.
     valid_is_set: Option<bool>,
+    offered_cycle: u64,
     first_cycle: u64,
     pub(crate) accepted: Vec<Timing>,
     pushed: usize,
@@ -76,6 +79,7 @@ impl Source {
             offset: 0,
             offering: false,
             valid_is_set: None,
+            offered_cycle: 0,
             first_cycle: 0,
             accepted: Vec::new(),
             pushed: 0,
@@ -162,6 +166,9 @@ impl Source {
                 };
                 simulation.set(user, value);
             }
+            if self.offset == 0 {
+                self.offered_cycle = cycle;
+            }
             self.offering = true;
         }
         if self.valid_is_set != Some(self.offering) {
@@ -191,6 +198,7 @@ impl Source {
             self.queue.pop_front();
             self.offset = 0;
             self.accepted.push(Timing {
+                offered_cycle: self.offered_cycle,
                 first_cycle: self.first_cycle,
                 last_cycle: cycle,
             });
