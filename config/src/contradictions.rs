@@ -74,5 +74,60 @@ pub(crate) fn check(config: &NicConfig, origins: &BTreeMap<&'static str, Origin>
             ),
         );
     }
+    receive(config, contradiction)
+}
+
+/// Largest pool of the reorder buffer, in bytes.
+const MAX_POOL_BYTES: u64 = 8 << 20;
+
+/// Window, pool and guarantees of the reorder buffer.
+fn receive(
+    config: &NicConfig,
+    contradiction: impl Fn(&[&'static str], String, String) -> Result<(), ConfigError>,
+) -> Result<(), ConfigError> {
+    let receive = &config.receive;
+    if config.has_profile(Profile::Mrc) && !receive.window.is_multiple_of(128) {
+        return contradiction(
+            &["receive.window", "wire.profiles"],
+            "the mrc profile counts its window in units of 128 packets".to_owned(),
+            "set receive.window to 128 or more, or take \"mrc\" out of wire.profiles".to_owned(),
+        );
+    }
+    let queue_pairs = config.reorder_queue_pairs();
+    if queue_pairs == 0 {
+        return Ok(());
+    }
+    let least = u64::from(queue_pairs) * u64::from(receive.guaranteed_slots) + u64::from(receive.window);
+    if u64::from(receive.pool_slots) < least {
+        return contradiction(
+            &[
+                "receive.pool_slots",
+                "receive.guaranteed_slots",
+                "receive.reorder_queue_pairs",
+                "receive.window",
+            ],
+            format!(
+                "{queue_pairs} queue pairs with {} slots each and one window of {} take {least} slots",
+                receive.guaranteed_slots, receive.window
+            ),
+            format!(
+                "set receive.pool_slots to {} or more, or one of the others lower",
+                least.next_power_of_two()
+            ),
+        );
+    }
+    if config.pool_bytes() > MAX_POOL_BYTES {
+        return contradiction(
+            &["receive.pool_slots", "wire.max_mtu"],
+            format!(
+                "the pool takes {} bytes, and {MAX_POOL_BYTES} are possible",
+                config.pool_bytes()
+            ),
+            format!(
+                "set receive.pool_slots to {} or less, or wire.max_mtu lower",
+                MAX_POOL_BYTES / u64::from(config.wire.max_mtu)
+            ),
+        );
+    }
     Ok(())
 }

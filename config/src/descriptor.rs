@@ -147,6 +147,10 @@ macro_rules! descriptor {
     };
 }
 
+mod receive;
+
+pub use receive::{PacketContext, QueuePairContext, QueuePairState, ReceivedPacket};
+
 descriptor! {
     /// A work request (WQE), 64 bytes: one message that the host asks for.
     WorkRequest {
@@ -337,13 +341,16 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 6] = [
+pub static LAYOUTS: [Layout; 9] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
     Layout::of::<PacketDescriptor>(),
     Layout::of::<HeaderTemplate>(),
     Layout::of::<PayloadRequest>(),
+    Layout::of::<ReceivedPacket>(),
+    Layout::of::<QueuePairContext>(),
+    Layout::of::<PacketContext>(),
 ];
 
 /// `CompareSwap` as `compare_swap`.
@@ -371,6 +378,9 @@ mod tests {
             PacketDescriptor::width(),
             HeaderTemplate::width(),
             PayloadRequest::width(),
+            ReceivedPacket::width(),
+            QueuePairContext::width(),
+            PacketContext::width(),
         ] {
             assert_eq!(width % 8, 0, "{width}");
         }

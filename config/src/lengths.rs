@@ -82,6 +82,25 @@ impl NicConfig {
         self.transmit.frame_fifo_bytes / self.beat_bytes()
     }
 
+    /// Queue pairs, from number 0, that may use the solar profile: none without it.
+    #[must_use]
+    pub fn reorder_queue_pairs(&self) -> u32 {
+        if self.has_profile(Profile::Solar) {
+            self.receive.reorder_queue_pairs.min(self.queue_pairs.count)
+        } else {
+            0
+        }
+    }
+
+    /// Bytes of the reorder buffer's pool: a slot holds the payload of the largest MTU. None without solar.
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
+        match self.reorder_queue_pairs() {
+            0 => 0,
+            _ => u64::from(self.receive.pool_slots) * u64::from(self.wire.max_mtu),
+        }
+    }
+
     /// Lengths in bytes that all extension headers of a packet that may carry payload can have together.
     #[must_use]
     pub fn payload_extension_lengths(&self) -> BTreeSet<u32> {

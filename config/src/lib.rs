@@ -19,7 +19,9 @@ pub use error::{ConfigError, Origin, Setting};
 pub use lengths::{BTH_BYTES, ETHERNET_BYTES, ICRC_BYTES, IPV4_BYTES, IPV6_BYTES, UDP_BYTES, VLAN_BYTES};
 pub use line_rate::{FRAME_OVERHEAD_BYTES, LineRate, MIN_FRAME_BYTES};
 pub use names::{Operation, Preset, Profile};
-pub use parameters::{Datapath, NicConfig, PARAMETERS, Parameter, QueuePairs, SECTIONS, Section, Transmit, Wire};
+pub use parameters::{
+    Datapath, NicConfig, PARAMETERS, Parameter, QueuePairs, Receive, SECTIONS, Section, Transmit, Wire,
+};
 pub use print::parameters_markdown;
 pub use resolve::{DEFAULT_PRESET, Resolved, Source};
 pub use value::{Allowed, Value};

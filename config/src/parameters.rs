@@ -230,5 +230,18 @@ parameters! {
         frame_fifo_bytes: u32 = Allowed::PowerOfTwo { min: 1024, max: 1_048_576 }, "bytes",
             [4096, 16_384, 16_384, 32_768],
             "Store-and-forward FIFO before the port: a frame leaves when it is whole, so it must hold two of the largest.";
+    }    receive: Receive, "Windows and the pool of the receive path. The golden model has it; Verilog of it is not generated yet." {
+        window: u32 = Allowed::PowerOfTwo { min: 64, max: 1024 }, "packets",
+            [128, 128, 256, 512],
+            "PSNs that a solar or mrc queue pair accepts from the oldest one that has not left the reorder buffer. mrc wants multiples of 128.";
+        pool_slots: u32 = Allowed::PowerOfTwo { min: 64, max: 32_768 }, "packets",
+            [256, 256, 512, 1024],
+            "Packets of the largest MTU that the reorder buffer holds for all queue pairs together, in block RAM. It holds the guarantees and one window.";
+        reorder_queue_pairs: u32 = Allowed::PowerOfTwo { min: 2, max: 65_536 }, "queue pairs",
+            [16, 64, 128, 256],
+            "Queue pairs, from number 0, that may use the solar profile, as far as queue_pairs.count goes; each has two maps from PSN to slot in block RAM.";
+        guaranteed_slots: u32 = Allowed::Range { min: 1, max: 64 }, "packets",
+            [1, 2, 2, 2],
+            "Slots of the pool that other queue pairs cannot take, for each queue pair that may use the solar profile.";
     }
 }

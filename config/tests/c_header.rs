@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
-    Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, PacketDescriptor, PayloadRequest, SliceContext,
-    WorkRequest, c_header,
+    Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, PacketContext, PacketDescriptor, PayloadRequest,
+    QueuePairContext, ReceivedPacket, SliceContext, WorkRequest, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -98,6 +98,9 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         PacketDescriptor::NAME => PacketDescriptor::unpack(bytes).pack(),
         HeaderTemplate::NAME => HeaderTemplate::unpack(bytes).pack(),
         PayloadRequest::NAME => PayloadRequest::unpack(bytes).pack(),
+        ReceivedPacket::NAME => ReceivedPacket::unpack(bytes).pack(),
+        QueuePairContext::NAME => QueuePairContext::unpack(bytes).pack(),
+        PacketContext::NAME => PacketContext::unpack(bytes).pack(),
         other => panic!("add {other} here"),
     }
 }

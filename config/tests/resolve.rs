@@ -188,7 +188,7 @@ fn unknown_keys_are_refused_with_line_and_nearest_key() {
     );
     refused(
         with_file("[colours]\nred = 1\n"),
-        "nic.toml:1: unknown key `colours`: the sections are datapath, queue_pairs, wire, transmit; `spraynic config` \
+        "nic.toml:1: unknown key `colours`: the sections are datapath, queue_pairs, wire, transmit, receive; `spraynic config` \
          prints every key",
     );
     refused(
@@ -317,6 +317,41 @@ fn contradictions_are_refused_with_both_sides() {
          100g) and datapath.width_bits = 512 (preset 100g): the largest frame takes 4224 bytes of the FIFO, and two \
          of them must fit; set transmit.frame_fifo_bytes to 16384 or more, or wire.max_mtu lower",
     );
+}
+
+#[test]
+fn pools_and_windows_that_do_not_fit_are_refused() {
+    refused(
+        with_overrides(&["receive.window=64"]),
+        "receive.window = 64 (--set receive.window=64) and wire.profiles = [\"roce\", \"solar\", \"mrc\"] (preset 100g): \
+         the mrc profile counts its window in units of 128 packets; set receive.window to 128 or more, or take \"mrc\" \
+         out of wire.profiles",
+    );
+    assert!(with_overrides(&["receive.window=64", "wire.profiles=roce,solar"]).is_ok());
+    refused(
+        with_overrides(&["receive.pool_slots=256", "receive.window=128"]),
+        "receive.pool_slots = 256 (--set receive.pool_slots=256) and receive.guaranteed_slots = 2 (preset 100g) and \
+         receive.reorder_queue_pairs = 128 (preset 100g) and receive.window = 128 (--set receive.window=128): 128 queue \
+         pairs with 2 slots each and one window of 128 take 384 slots; set receive.pool_slots to 512 or more, or one of \
+         the others lower",
+    );
+    // Exactly enough.
+    assert!(
+        with_overrides(&[
+            "receive.pool_slots=256",
+            "receive.window=128",
+            "receive.guaranteed_slots=1"
+        ])
+        .is_ok()
+    );
+    assert!(with_overrides(&["receive.pool_slots=256", "receive.window=128", "queue_pairs.count=64"]).is_ok());
+    refused(
+        with_overrides(&["receive.pool_slots=4096"]),
+        "receive.pool_slots = 4096 (--set receive.pool_slots=4096) and wire.max_mtu = 4096 (preset 100g): the pool takes \
+         16777216 bytes, and 8388608 are possible; set receive.pool_slots to 2048 or less, or wire.max_mtu lower",
+    );
+    // Without solar there is no pool.
+    assert!(with_overrides(&["receive.pool_slots=4096", "wire.profiles=roce,mrc"]).is_ok());
 }
 
 #[test]
