@@ -1,7 +1,9 @@
-//! `icrc` (insert): puts the invariant CRC into the last 4 bytes of a frame.
+//! `icrc` (insert): puts the invariant CRC into the last 4 bytes of a frame; [`check`] judges those that arrive.
 //!
 //! It finds the IP header by the sideband, not by parsing, and never changes another byte, the length or the mark of a
 //! bad frame. Theory of operation: `docs/src/blocks/icrc.md`; the CRC itself is `spraynic_wire::icrc`.
+
+pub mod check;
 
 use spraynic_wire::icrc;
 

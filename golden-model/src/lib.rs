@@ -12,7 +12,10 @@ pub mod frame_fifo;
 pub mod header_builder;
 pub mod icrc;
 pub mod packet_multiplexer;
+pub mod packet_parser;
 pub mod packet_slicer;
+#[cfg(test)]
+mod received_frames;
 mod request_opcode;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
