@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// A bit vector with a width of at least one bit.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bits {
     width: u32,
     words: Vec<u64>,
@@ -171,6 +171,20 @@ impl Bits {
         rest.iter()
             .all(|word| *word == 0)
             .then(|| u128::from(high) << 64 | u128::from(self.words[0]))
+    }
+}
+
+/// By width, then as unsigned numbers.
+impl Ord for Bits {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let width = self.width.cmp(&other.width);
+        width.then_with(|| self.words.iter().rev().cmp(other.words.iter().rev()))
+    }
+}
+
+impl PartialOrd for Bits {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 

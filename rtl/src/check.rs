@@ -48,6 +48,18 @@ pub enum DesignError {
         /// Where it was declared.
         place: String,
     },
+    /// The names of two modules differ only in case, so that their files could not stand in one directory everywhere.
+    #[error("modules `{other}` of {first} and `{name}` of {second} differ only in the case of their names")]
+    NameCase {
+        /// The later name.
+        name: String,
+        /// The earlier name.
+        other: String,
+        /// Where the first one begins.
+        first: String,
+        /// Where the second one begins.
+        second: String,
+    },
     /// Two modules of one name differ.
     #[error(
         "module `{name}` is defined at {first} and, with other contents, at {second}: its name must say its parameters"
@@ -67,7 +79,7 @@ pub(crate) fn check(module: Module<'_>) -> Vec<DesignError> {
     let mut errors = drivers(&data);
     errors.extend(memories(&data));
     if errors.is_empty() {
-        errors.extend(loops(module, &data));
+        errors.extend(order(module, &data).err());
         errors.extend(readers(&data));
     }
     errors
@@ -129,14 +141,15 @@ pub(crate) fn needs(module: Module<'_>, data: &ModuleData, id: NodeId) -> Vec<No
     }
 }
 
-/// Finds one loop, if there is any, by depth-first search without recursion.
-fn loops(module: Module<'_>, data: &ModuleData) -> Option<DesignError> {
+/// All nodes, each behind what it needs in the same cycle, or the loop that makes this impossible. Without recursion.
+fn order(module: Module<'_>, data: &ModuleData) -> Result<Vec<NodeId>, DesignError> {
     #[derive(Clone, Copy, PartialEq)]
     enum Colour {
         New,
         Open,
         Done,
     }
+    let mut order = Vec::with_capacity(data.nodes.len());
     let mut colours = vec![Colour::New; data.nodes.len()];
     for root in 0..data.nodes.len() as NodeId {
         if colours[root as usize] != Colour::New {
@@ -147,6 +160,7 @@ fn loops(module: Module<'_>, data: &ModuleData) -> Option<DesignError> {
         while let Some((id, open)) = stack.last_mut() {
             let Some(next) = open.pop() else {
                 colours[*id as usize] = Colour::Done;
+                order.push(*id);
                 stack.pop();
                 continue;
             };
@@ -161,12 +175,12 @@ fn loops(module: Module<'_>, data: &ModuleData) -> Option<DesignError> {
                     let start = stack.iter().position(|(id, _)| *id == next).unwrap_or(0);
                     let mut path: Vec<String> = stack[start..].iter().rev().map(|(id, _)| data.describe(*id)).collect();
                     path.push(path[0].clone());
-                    return Some(DesignError::Loop { path });
+                    return Err(DesignError::Loop { path });
                 }
             }
         }
     }
-    None
+    Ok(order)
 }
 
 /// From where liveness is followed.
@@ -225,26 +239,33 @@ fn readers(data: &ModuleData) -> Vec<DesignError> {
     errors
 }
 
-/// Which outputs depend on which inputs in the same cycle, by port index.
+/// Which outputs depend on which inputs in the same cycle, by port index. Each node gets the set of inputs it depends on.
 pub(crate) fn through(module: Module<'_>) -> Vec<(u32, u32)> {
     let data = module.data();
-    let mut pairs = vec![];
-    for (output, port) in data.ports.iter().enumerate() {
-        if port.direction != Direction::Output {
-            continue;
-        }
-        let mut seen = vec![false; data.nodes.len()];
-        let mut stack = vec![port.node];
-        while let Some(id) = stack.pop() {
-            if !std::mem::replace(&mut seen[id as usize], true) {
-                stack.extend(needs(module, &data, id));
-            }
-        }
-        for (input, other) in data.ports.iter().enumerate() {
-            if other.direction == Direction::Input && seen[other.node as usize] {
-                pairs.push((output as u32, input as u32));
+    let ports = |wanted: Direction| {
+        let ports = data.ports.iter().enumerate();
+        ports.filter(move |(_, port)| port.direction == wanted)
+    };
+    let inputs: Vec<(u32, NodeId)> = ports(Direction::Input)
+        .map(|(index, port)| (index as u32, port.node))
+        .collect();
+    let words = inputs.len().div_ceil(64);
+    let mut sets = vec![0u64; data.nodes.len() * words];
+    for (bit, (_, node)) in inputs.iter().enumerate() {
+        sets[*node as usize * words + bit / 64] |= 1 << (bit % 64);
+    }
+    for id in order(module, &data).unwrap_or_default() {
+        for needed in needs(module, &data, id) {
+            for word in 0..words {
+                sets[id as usize * words + word] |= sets[needed as usize * words + word];
             }
         }
     }
-    pairs
+    let depends = |node: NodeId, bit: usize| sets[node as usize * words + bit / 64] >> (bit % 64) & 1 == 1;
+    ports(Direction::Output)
+        .flat_map(|(output, port)| {
+            let through = inputs.iter().enumerate().filter(|(bit, _)| depends(port.node, *bit));
+            through.map(move |(_, (input, _))| (output as u32, *input))
+        })
+        .collect()
 }

@@ -21,11 +21,17 @@ impl Context {
     /// Begins a module. Its name should say its parameters: `fifo_w512_d16`.
     ///
     /// # Panics
-    /// When the name is no Verilog identifier or is a Verilog keyword.
+    /// When the name is no Verilog identifier, is a Verilog keyword or is that of a RAM wrapper.
     #[track_caller]
     pub fn module(&self, name: &str) -> Module<'_> {
         let place = Location::caller();
         crate::keywords::check_identifier(name, place);
+        if crate::ram::is_name(name) {
+            fail(
+                place,
+                &format!("`{name}` is the name of a RAM wrapper: choose another name"),
+            );
+        }
         let mut modules = self.modules.borrow_mut();
         modules.push(ModuleData::new(name, place));
         Module {
@@ -42,11 +48,13 @@ impl Context {
         RefMut::map(self.modules.borrow_mut(), |modules| &mut modules[index as usize])
     }
 
-    /// The finished module of this name, except `but`.
+    /// The finished module of this name, whatever its case, except `but`.
     pub(crate) fn finished(&self, name: &str, but: u32) -> Option<u32> {
         let modules = self.modules.borrow();
-        (0..modules.len() as u32)
-            .find(|index| *index != but && modules[*index as usize].finished && modules[*index as usize].name == name)
+        (0..modules.len() as u32).find(|index| {
+            let module = &modules[*index as usize];
+            *index != but && module.finished && module.name.eq_ignore_ascii_case(name)
+        })
     }
 }
 

@@ -1,26 +1,36 @@
 //! Turns the statements of a module into one driver for each driven node, then has it checked and printed.
+//!
+//! Branches are followed with a log of what they change, so that the work grows with the assignments and not with the
+//! number of driven nodes.
 
 use crate::check::{self, DesignError};
-use crate::context::UNDRIVEN;
-use crate::ir::{Kind, ModuleData, NodeId, Place, Statement};
+use crate::context::{UNDRIVEN, fail};
+use crate::ir::{Kind, NodeId, Statement};
 use crate::module::{Definition, Module};
 use crate::signal::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::Location;
-
-/// What drives each node so far; [`UNDRIVEN`] where it does so on some branches only.
-type Drivers = BTreeMap<NodeId, NodeId>;
 
 #[track_caller]
 pub(crate) fn finish(module: Module<'_>) -> Result<Definition<'_>, Vec<DesignError>> {
+    let place = Location::caller();
     let statements = {
         let mut data = module.data_mut();
-        assert!(!data.finished, "module `{}` is finished twice", data.name);
+        if data.closed {
+            fail(place, &format!("module `{}` is finished twice", data.name));
+        }
+        if data.blocks.len() != 1 {
+            fail(place, &format!("module `{}` is finished inside a `when`", data.name));
+        }
         std::mem::take(&mut data.blocks[0])
     };
-    let mut drivers = Drivers::new();
-    run(module, &statements, &mut drivers, Location::caller());
-    module.data_mut().drivers = drivers.into_iter().collect();
+    let mut drivers = Drivers::default();
+    drivers.run(module, &statements);
+    {
+        let mut data = module.data_mut();
+        data.drivers = drivers.current;
+        data.closed = true;
+    }
 
     let errors = check::check(module);
     if !errors.is_empty() {
@@ -39,6 +49,14 @@ pub(crate) fn finish(module: Module<'_>) -> Result<Definition<'_>, Vec<DesignErr
     if let Some(twin) = module.context.finished(&name, module.index) {
         let data = module.data();
         let other = module.context.data(twin);
+        if other.name != name {
+            return Err(vec![DesignError::NameCase {
+                name,
+                other: other.name.clone(),
+                first: crate::context::short(other.place),
+                second: crate::context::short(data.place),
+            }]);
+        }
         if other.text != text {
             return Err(vec![DesignError::OtherModule {
                 name,
@@ -60,67 +78,135 @@ pub(crate) fn finish(module: Module<'_>) -> Result<Definition<'_>, Vec<DesignErr
     })
 }
 
-/// A register keeps its value where nothing drives it; anything else is then undriven.
-fn otherwise(data: &ModuleData, drivers: &Drivers, target: NodeId) -> NodeId {
-    match (drivers.get(&target), &data.node(target).kind) {
-        (Some(driver), _) => *driver,
-        (None, Kind::Register { .. }) => target,
-        (None, _) => UNDRIVEN,
-    }
+/// What drives each node so far; [`UNDRIVEN`] where it does so on some branches only.
+#[derive(Default)]
+struct Drivers {
+    current: HashMap<NodeId, NodeId>,
+    /// What was overwritten, to take a branch back.
+    log: Vec<(NodeId, Option<NodeId>)>,
 }
 
-fn run(module: Module<'_>, statements: &[Statement], drivers: &mut Drivers, place: Place) {
-    for statement in statements {
-        match statement {
-            Statement::Set { target, value, .. } => {
-                drivers.insert(*target, *value);
-            }
-            Statement::If {
-                condition,
-                then,
-                otherwise: rest,
-            } => {
-                let (mut yes, mut no) = (drivers.clone(), drivers.clone());
-                run(module, then, &mut yes, place);
-                run(module, rest, &mut no, place);
-                let targets: Vec<NodeId> = yes.keys().chain(no.keys()).copied().collect();
-                for target in targets {
-                    let (one, zero) = {
-                        let data = module.data();
-                        (otherwise(&data, &yes, target), otherwise(&data, &no, target))
-                    };
-                    let merged = if one == zero {
-                        one
-                    } else if one == UNDRIVEN || zero == UNDRIVEN {
-                        UNDRIVEN
+/// What a branch leaves behind.
+type Changes = BTreeMap<NodeId, NodeId>;
+
+impl Drivers {
+    fn set(&mut self, target: NodeId, value: NodeId) {
+        let old = self.current.insert(target, value);
+        self.log.push((target, old));
+    }
+
+    /// The driver so far. A register keeps its value where nothing drives it; anything else is then undriven.
+    fn get(&self, module: Module<'_>, target: NodeId) -> NodeId {
+        match self.current.get(&target) {
+            Some(driver) => *driver,
+            None if matches!(module.data().node(target).kind, Kind::Register { .. }) => target,
+            None => UNDRIVEN,
+        }
+    }
+
+    fn run(&mut self, module: Module<'_>, statements: &[Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Set { target, value } => self.set(*target, *value),
+                Statement::If {
+                    arms,
+                    otherwise,
+                    exclusive,
+                    complete,
+                    ..
+                } => {
+                    let branches: Vec<(NodeId, Changes)> = arms
+                        .iter()
+                        .map(|(condition, body)| (*condition, self.branch(module, body)))
+                        .collect();
+                    // Where one of the conditions always is 1, nothing is otherwise.
+                    let rest = if *complete {
+                        Changes::new()
                     } else {
-                        let signal = |id| Signal { module, id };
-                        let width = module.data().width(target);
-                        let kind = Kind::Mux {
-                            condition: *condition,
-                            then: one,
-                            otherwise: zero,
-                        };
-                        // A register's branches stay visible, so that it prints as `if` and keeps by silence.
-                        let register = matches!(module.data().node(target).kind, Kind::Register { .. });
-                        if register {
-                            module.shared(kind, width, first_place(then, rest).unwrap_or(place)).id
-                        } else {
-                            signal(*condition).mux(signal(one), signal(zero)).id
-                        }
+                        self.branch(module, otherwise)
                     };
-                    drivers.insert(target, merged);
+                    self.merge(module, &branches, &rest, *exclusive, *complete);
                 }
             }
         }
     }
+
+    /// Runs a branch, takes it back, and returns what it drove.
+    fn branch(&mut self, module: Module<'_>, body: &[Statement]) -> Changes {
+        let mark = self.log.len();
+        self.run(module, body);
+        let mut changes = Changes::new();
+        for (target, old) in self.log.split_off(mark).into_iter().rev() {
+            let now = match old {
+                Some(old) => self.current.insert(target, old),
+                None => self.current.remove(&target),
+            };
+            // The first one seen, going backwards, is the last assignment.
+            changes.entry(target).or_insert(now.unwrap_or(UNDRIVEN));
+        }
+        changes
+    }
+
+    fn merge(
+        &mut self,
+        module: Module<'_>,
+        branches: &[(NodeId, Changes)],
+        rest: &Changes,
+        exclusive: bool,
+        complete: bool,
+    ) {
+        let mut targets: BTreeMap<NodeId, Vec<usize>> = rest.keys().map(|target| (*target, vec![])).collect();
+        for (index, (_, changes)) in branches.iter().enumerate() {
+            for target in changes.keys() {
+                targets.entry(*target).or_default().push(index);
+            }
+        }
+        for (target, driving) in targets {
+            let before = self.get(module, target);
+            let value = |index: usize| branches[index].1.get(&target).copied().unwrap_or(before);
+            let last = rest.get(&target).copied().unwrap_or(before);
+            let (considered, mut merged) =
+                if exclusive && driving.len() < branches.len() && last == before && before != UNDRIVEN {
+                    // Of exclusive arms, those that do not drive the target change nothing.
+                    (driving, before)
+                } else if complete {
+                    // The last arm needs no comparison, so a wire is driven on every branch.
+                    ((0..branches.len() - 1).collect(), value(branches.len() - 1))
+                } else {
+                    ((0..branches.len()).collect(), last)
+                };
+            for index in considered.into_iter().rev() {
+                merged = choose(module, target, branches[index].0, value(index), merged);
+            }
+            self.set(target, merged);
+        }
+    }
 }
 
-fn first_place(then: &[Statement], otherwise: &[Statement]) -> Option<Place> {
-    then.iter().chain(otherwise).find_map(|statement| match statement {
-        Statement::Set { place, .. } => Some(*place),
-        Statement::If { then, otherwise, .. } => first_place(then, otherwise),
-    })
+fn choose(module: Module<'_>, target: NodeId, condition: NodeId, then: NodeId, otherwise: NodeId) -> NodeId {
+    if then == otherwise {
+        return then;
+    }
+    if then == UNDRIVEN || otherwise == UNDRIVEN {
+        return UNDRIVEN;
+    }
+    let signal = |id| Signal { module, id };
+    let (register, width, place) = {
+        let data = module.data();
+        let node = data.node(target);
+        (matches!(node.kind, Kind::Register { .. }), node.width, node.place)
+    };
+    // A register's branches stay visible, so that it prints as `if` and keeps by silence.
+    if register && signal(condition).constant().is_none() {
+        let kind = Kind::Mux {
+            condition,
+            then,
+            otherwise,
+        };
+        module.shared(kind, width, place).id
+    } else {
+        signal(condition).mux(signal(then), signal(otherwise)).id
+    }
 }
 
 fn uses_clock_and_reset(module: Module<'_>) -> (bool, bool) {
@@ -133,8 +219,9 @@ fn uses_clock_and_reset(module: Module<'_>) -> (bool, bool) {
         }
     }
     clock |= !data.memories.is_empty();
-    for instance in &data.instances {
-        let inner = module.context.data(instance.module);
+    let modules: BTreeSet<u32> = data.instances.iter().map(|instance| instance.module).collect();
+    for index in modules {
+        let inner = module.context.data(index);
         clock |= inner.has_clock;
         reset |= inner.has_reset;
     }

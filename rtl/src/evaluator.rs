@@ -431,38 +431,38 @@ impl Evaluator {
 
     fn clock_memories(&mut self) {
         let mut memories = std::mem::take(&mut self.memories);
+        // Read data of one memory may be the address of another one: they change together, at the end.
+        let mut reads: Vec<(Slot, Bits)> = vec![];
         for memory in &mut memories {
             let writes = self.values[memory.enable.at] == 1;
             let (to, data) = (self.values[memory.address.at] as usize, self.bits(memory.data));
             let strobe = memory.strobe.map(|slot| self.bits(slot));
-            let old = memory.words.get(to).cloned();
-            let merged = old
-                .as_ref()
-                .map(|old| merge(old, &data, strobe.as_ref(), memory.shape.granule));
+            let at = |address: usize| match memory.words.get(address) {
+                Some(word) => word.clone(),
+                None => Bits::zero(memory.shape.width),
+            };
+            let merged = merge(&at(to), &data, strobe.as_ref(), memory.shape.granule);
             if let Some((enable, address, out)) = memory.read
                 && self.values[enable.at] == 1
             {
                 let from = self.values[address.at] as usize;
-                let word = memory
-                    .words
-                    .get(from)
-                    .cloned()
-                    .unwrap_or_else(|| Bits::zero(memory.shape.width));
-                let word = match (memory.shape.policy, &merged) {
-                    (ReadDuringWrite::New, Some(merged)) if writes && from == to => merged.clone(),
-                    (ReadDuringWrite::DontCare, _) if writes && from == to => {
+                let word = at(from);
+                let word = match memory.shape.policy {
+                    ReadDuringWrite::New if writes && from == to => merged.clone(),
+                    ReadDuringWrite::DontCare if writes && from == to => {
                         let inverted: Vec<u64> = word.words().iter().map(|word| !word).collect();
                         Bits::from_words(word.width(), &inverted)
                     }
                     _ => word,
                 };
-                self.store(out, &word);
+                reads.push((out, word));
             }
-            if let (true, Some(merged)) = (writes, merged) {
-                memory.words[to] = merged;
+            if let (true, Some(word)) = (writes, memory.words.get_mut(to)) {
+                *word = merged;
             }
         }
         self.memories = memories;
+        reads.iter().for_each(|(slot, word)| self.store(*slot, word));
     }
 
     /// Computes everything that depends on inputs and state.

@@ -207,12 +207,17 @@ pub(crate) enum Statement {
     Set {
         target: NodeId,
         value: NodeId,
-        place: Place,
     },
     If {
-        condition: NodeId,
-        then: Vec<Statement>,
+        /// Tells it from the others of the module.
+        serial: u32,
+        /// Conditions and bodies: the first condition that is 1 decides.
+        arms: Vec<(NodeId, Vec<Statement>)>,
         otherwise: Vec<Statement>,
+        /// At most one condition is 1 at a time.
+        exclusive: bool,
+        /// Always one of the conditions is 1.
+        complete: bool,
     },
 }
 
@@ -250,7 +255,12 @@ pub(crate) struct ModuleData {
     pub names: HashMap<String, u32>,
     /// Equal expressions are built once.
     pub shared: HashMap<(Kind, u32), NodeId>,
+    /// Finished and kept: what instances may use.
     pub finished: bool,
+    /// Nothing may be added any more.
+    pub closed: bool,
+    /// How many `when` and `switch` there were.
+    pub branches: u32,
     /// Printed body, by which equal modules are known.
     pub text: String,
     /// Outputs that depend on inputs in the same cycle: (output, input) by port index.
@@ -276,6 +286,8 @@ impl ModuleData {
             names: HashMap::new(),
             shared: HashMap::new(),
             finished: false,
+            closed: false,
+            branches: 0,
             text: String::new(),
             through: vec![],
             has_clock: false,

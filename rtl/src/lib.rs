@@ -46,3 +46,8 @@ pub use memory::MemoryHandle;
 pub use module::{Definition, InstanceHandle, Module, Port, Switch, When};
 pub use signal::{Signal, cat, cat_lsb_first};
 pub use verilog::VerilogFile;
+
+/// The code of README.md is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

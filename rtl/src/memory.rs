@@ -30,6 +30,7 @@ impl<'a> Module<'a> {
                 &format!("memory `{name}` of {depth} words of {width} bits: at least 2 words of 1 bit"),
             );
         }
+        self.editable(place);
         let mut data = self.data_mut();
         let name = data.free_name(name);
         data.memories.push(Memory {
@@ -100,6 +101,8 @@ impl<'a> MemoryHandle<'a> {
 
     #[track_caller]
     fn check(&self, what: &str, signal: Signal<'a>, width: u32) {
+        self.module.owns(signal, Location::caller());
+        self.module.editable(Location::caller());
         if signal.width() != width {
             let name = self.get().name;
             fail(

@@ -33,6 +33,32 @@ impl<'a> Module<'a> {
         self.context.data_mut(self.index)
     }
 
+    /// Whether both are the same module.
+    pub(crate) fn is(&self, other: Self) -> bool {
+        std::ptr::eq(self.context, other.context) && self.index == other.index
+    }
+
+    /// Stops where something is added to a module that is finished: it would be lost.
+    pub(crate) fn editable(&self, place: Place) {
+        if self.data().closed {
+            fail(place, &format!("module `{}` is finished", self.name()));
+        }
+    }
+
+    /// Stops where a signal of another module is used in this one.
+    pub(crate) fn owns(&self, signal: Signal<'a>, place: Place) {
+        if !self.is(signal.module) {
+            fail(
+                place,
+                &format!(
+                    "{signal:?} is of module `{}`, used in module `{}`",
+                    signal.module.name(),
+                    self.name()
+                ),
+            );
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
@@ -52,9 +78,6 @@ impl<'a> Module<'a> {
 
     pub(crate) fn push(&self, kind: Kind, width: u32, name: Option<String>, place: Place) -> NodeId {
         let mut data = self.data_mut();
-        if data.finished {
-            fail(place, &format!("module `{}` is finished", data.name));
-        }
         data.nodes.push(Node {
             kind,
             width,
@@ -88,6 +111,7 @@ impl<'a> Module<'a> {
     #[track_caller]
     fn declare(&self, kind: Kind, name: &str, width: u32, place: Place) -> Signal<'a> {
         crate::keywords::check_identifier(name, place);
+        self.editable(place);
         if width == 0 {
             fail(place, &format!("`{name}` has no bits"));
         }
@@ -198,21 +222,37 @@ impl<'a> Module<'a> {
     /// What the body drives, it drives where `condition` is 1. `.otherwise(…)` and `.else_when(…)` may follow at once.
     #[track_caller]
     pub fn when(&self, condition: Signal<'a>, body: impl FnOnce()) -> When<'a> {
-        self.check_condition(condition, Location::caller());
+        let place = Location::caller();
+        self.check_condition(condition, place);
+        self.editable(place);
         let then = self.block(body);
-        self.statement(Statement::If {
-            condition: condition.id,
-            then,
-            otherwise: vec![],
-        });
-        When {
-            module: *self,
-            depth: 0,
-        }
+        let serial = self.branch(vec![(condition.id, then)], vec![], (false, false));
+        When { module: *self, serial }
     }
 
-    #[track_caller]
+    fn branch(
+        &self,
+        arms: Vec<(NodeId, Vec<Statement>)>,
+        otherwise: Vec<Statement>,
+        (exclusive, complete): (bool, bool),
+    ) -> u32 {
+        let serial = {
+            let mut data = self.data_mut();
+            data.branches += 1;
+            data.branches
+        };
+        self.statement(Statement::If {
+            serial,
+            arms,
+            otherwise,
+            exclusive,
+            complete,
+        });
+        serial
+    }
+
     fn check_condition(&self, condition: Signal<'a>, place: Place) {
+        self.owns(condition, place);
         if condition.width() != 1 {
             fail(place, &format!("a condition has 1 bit, {condition:?}"));
         }
@@ -222,6 +262,8 @@ impl<'a> Module<'a> {
     #[track_caller]
     pub fn switch(&self, selector: Signal<'a>, arms: impl FnOnce(&mut Switch<'a>)) {
         let place = Location::caller();
+        self.owns(selector, place);
+        self.editable(place);
         let mut switch = Switch {
             module: *self,
             selector,
@@ -236,21 +278,11 @@ impl<'a> Module<'a> {
             fail(place, &format!("switch has two arms for {:?}", pair[0]));
         }
         let complete = selector.width() < 32 && arms.len() as u64 == 1 << selector.width();
-        let mut tail = default.unwrap_or_default();
-        for (index, (value, body)) in arms.into_iter().enumerate().rev() {
-            if complete && tail.is_empty() && index > 0 {
-                // Every value has its arm: the last one needs no comparison, so a wire is driven on every branch.
-                tail = body;
-                continue;
-            }
-            let condition = selector.eq_lit(value).id;
-            tail = vec![Statement::If {
-                condition,
-                then: body,
-                otherwise: tail,
-            }];
-        }
-        tail.into_iter().for_each(|statement| self.statement(statement));
+        let arms: Vec<(NodeId, Vec<Statement>)> = arms
+            .into_iter()
+            .map(|(value, body)| (selector.eq_lit(value).id, body))
+            .collect();
+        self.branch(arms, default.unwrap_or_default(), (true, complete));
     }
 
     /// States what must always hold, except during reset: checked by formal tools and by Verilator.
@@ -274,6 +306,7 @@ impl<'a> Module<'a> {
     #[track_caller]
     fn property(&self, kind: PropertyKind, name: &str, condition: Signal<'a>, place: Place) {
         crate::keywords::check_identifier(name, place);
+        self.editable(place);
         self.check_condition(condition, place);
         let mut data = self.data_mut();
         let name = data.free_name(name);
@@ -290,6 +323,13 @@ impl<'a> Module<'a> {
     pub fn instance(&self, name: &str, of: Definition<'a>) -> InstanceHandle<'a> {
         let place = Location::caller();
         crate::keywords::check_identifier(name, place);
+        self.editable(place);
+        if !std::ptr::eq(self.context, of.context) {
+            fail(
+                place,
+                &format!("module `{}` is of another context than `{}`", of.name(), self.name()),
+            );
+        }
         let ports: Vec<(String, Direction, u32)> = {
             let data = self.context.data(of.index);
             data.ports
@@ -350,23 +390,23 @@ impl<'a> Module<'a> {
 #[derive(Debug)]
 pub struct When<'a> {
     module: Module<'a>,
-    depth: u32,
+    serial: u32,
 }
 
 impl<'a> When<'a> {
-    fn attach(&self, otherwise: Vec<Statement>, place: Place) {
+    /// Adds to the `when` that this belongs to, which must be the last statement of the open block.
+    fn attach(&self, place: Place, add: impl FnOnce(&mut Vec<(NodeId, Vec<Statement>)>, &mut Vec<Statement>)) {
         let mut data = self.module.data_mut();
-        let mut block = data.blocks.last_mut().expect("the module's own block is always open");
-        for _ in 0..=self.depth {
-            match block.last_mut() {
-                Some(Statement::If { otherwise, .. }) => block = otherwise,
-                _ => fail(place, "`otherwise` must follow its `when` at once"),
-            }
+        let block = data.blocks.last_mut().expect("the module's own block is always open");
+        match block.last_mut() {
+            Some(Statement::If {
+                serial,
+                arms,
+                otherwise,
+                ..
+            }) if *serial == self.serial => add(arms, otherwise),
+            _ => fail(place, "`otherwise` must follow its `when` at once"),
         }
-        if !block.is_empty() {
-            fail(place, "`otherwise` must follow its `when` at once");
-        }
-        *block = otherwise;
     }
 
     /// What the body drives, it drives where no condition before was 1.
@@ -374,7 +414,7 @@ impl<'a> When<'a> {
     pub fn otherwise(self, body: impl FnOnce()) {
         let place = Location::caller();
         let statements = self.module.block(body);
-        self.attach(statements, place);
+        self.attach(place, |_, otherwise| *otherwise = statements);
     }
 
     /// What the body drives, it drives where this condition is 1 and none before was.
@@ -383,18 +423,8 @@ impl<'a> When<'a> {
         let place = Location::caller();
         self.module.check_condition(condition, place);
         let then = self.module.block(body);
-        self.attach(
-            vec![Statement::If {
-                condition: condition.id,
-                then,
-                otherwise: vec![],
-            }],
-            place,
-        );
-        Self {
-            module: self.module,
-            depth: self.depth + 1,
-        }
+        self.attach(place, |arms, _| arms.push((condition.id, then)));
+        self
     }
 }
 

@@ -22,6 +22,17 @@ pub(crate) fn name(memory: &Memory) -> String {
     format!("ram_{style}_{policy}")
 }
 
+/// Whether a wrapper could have this name, whatever its case (files may be told apart without it).
+pub(crate) fn is_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let policies = ["now", "old", "new", "dont_care"];
+    ["block", "ultra", "distributed"].iter().any(|style| {
+        lower
+            .strip_prefix(&format!("ram_{style}_"))
+            .is_some_and(|policy| policies.contains(&policy))
+    })
+}
+
 /// Verilog of the wrapper of a memory.
 pub(crate) fn text(memory: &Memory) -> String {
     let name = name(memory);

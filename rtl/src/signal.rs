@@ -5,7 +5,7 @@
 
 use crate::bits::{Bits, IntoBits};
 use crate::context::fail;
-use crate::ir::{BinaryOp, Kind, NodeId, Place, UnaryOp};
+use crate::ir::{BinaryOp, Kind, ModuleData, NodeId, Place, UnaryOp};
 use crate::module::Module;
 use std::ops;
 use std::panic::Location;
@@ -52,6 +52,7 @@ impl<'a> Signal<'a> {
     pub fn named(self, name: &str) -> Self {
         let place = Location::caller();
         crate::keywords::check_identifier(name, place);
+        self.module.editable(place);
         let target = {
             let data = self.module.data();
             let node = data.node(self.id);
@@ -87,6 +88,7 @@ impl<'a> Signal<'a> {
     #[must_use]
     pub fn reset(self, value: impl IntoBits) -> Self {
         let place = Location::caller();
+        self.module.editable(place);
         let value = self.module.fit(value, self.width(), place);
         let described = self.describe();
         match &mut self.module.data_mut().nodes[self.id as usize].kind {
@@ -105,6 +107,7 @@ impl<'a> Signal<'a> {
     pub fn set(self, value: Signal<'a>) {
         let place = Location::caller();
         self.same_module(value, place);
+        self.module.editable(place);
         let (mine, theirs) = (self.width(), value.width());
         if mine != theirs {
             let (left, right) = (self.describe(), value.describe());
@@ -125,7 +128,6 @@ impl<'a> Signal<'a> {
         self.module.statement(crate::ir::Statement::Set {
             target: self.id,
             value: value.id,
-            place,
         });
     }
 
@@ -148,9 +150,8 @@ impl<'a> Signal<'a> {
         self.module.data_mut().ignored.push(self.id);
     }
 
-    #[track_caller]
     fn same_module(self, other: Self, place: Place) {
-        if self.module.index != other.module.index {
+        if !self.module.is(other.module) {
             let names = (self.module.name(), other.module.name());
             let (left, right) = (self.describe(), other.describe());
             fail(
@@ -351,7 +352,7 @@ impl<'a> Signal<'a> {
         self.same_module(other, place);
         self.make(
             Kind::Binary(BinaryOp::Mul, self.id, other.id),
-            self.width() + other.width(),
+            total([self.width(), other.width()], place),
             place,
         )
     }
@@ -413,7 +414,7 @@ impl<'a> Signal<'a> {
     pub fn part(self, low: u32, width: u32) -> Self {
         let place = Location::caller();
         let whole = self.width();
-        if width == 0 || low + width > whole {
+        if width == 0 || u64::from(low) + u64::from(width) > u64::from(whole) {
             fail(
                 place,
                 &format!(
@@ -553,7 +554,7 @@ impl<'a> Signal<'a> {
             let width = whole.width();
             return self.module.lit(whole, width);
         }
-        let width = self.width() * count;
+        let width = possible(u64::from(self.width()) * u64::from(count), place);
         self.make(Kind::Repeat { of: self.id, count }, width, place)
     }
 
@@ -620,7 +621,9 @@ impl<'a> Signal<'a> {
         let Some(last) = choices.last() else {
             fail(place, "select needs at least one choice")
         };
+        // Filled up with the last one, which costs a multiplexer at most for each level.
         let mut level: Vec<Self> = choices.to_vec();
+        level.resize(choices.len().next_power_of_two(), *last);
         for index in 0..self.width() {
             if level.len() == 1 {
                 // Further index bits point beyond the list.
@@ -628,16 +631,7 @@ impl<'a> Signal<'a> {
                 return beyond.mux(*last, level[0]);
             }
             let bit = self.bit(index);
-            level = level
-                .chunks(2)
-                .map(|pair| {
-                    if pair.len() == 2 {
-                        bit.mux(pair[1], pair[0])
-                    } else {
-                        pair[0]
-                    }
-                })
-                .collect();
+            level = level.chunks(2).map(|pair| bit.mux(pair[1], pair[0])).collect();
         }
         if level.len() > 1 {
             fail(
@@ -683,50 +677,88 @@ fn cat_at<'a>(parts: &[Signal<'a>], place: Place) -> Signal<'a> {
     };
     let module = first.module;
     // Flat, with neighbouring constants and neighbouring slices of one signal joined.
-    let mut flat: Vec<NodeId> = vec![];
+    let mut pieces: Vec<Piece> = vec![];
     for part in parts {
         first.same_module(*part, place);
-        let kind = {
-            let data = module.data();
-            let node = data.node(part.id);
-            node.name.is_none().then(|| node.kind.clone())
-        };
-        match kind {
-            Some(Kind::Cat(inner)) => inner.iter().for_each(|id| join(module, &mut flat, *id, place)),
-            _ => join(module, &mut flat, part.id, place),
+        let data = module.data();
+        let node = data.node(part.id);
+        match &node.kind {
+            Kind::Cat(inner) if node.name.is_none() => inner.iter().for_each(|id| append(&data, &mut pieces, *id)),
+            _ => append(&data, &mut pieces, part.id),
         }
     }
+    let flat: Vec<NodeId> = pieces
+        .into_iter()
+        .map(|piece| match piece {
+            Piece::Whole(id) => id,
+            Piece::Constant(values) => {
+                let value = Bits::cat(&values);
+                let width = value.width();
+                module.shared(Kind::Constant(value), width, place).id
+            }
+            Piece::Slice { of, low, width } => Signal { module, id: of }.part_at(low, width, place).id,
+        })
+        .collect();
     if let [single] = flat[..] {
         return Signal { module, id: single };
     }
-    let width = flat.iter().map(|id| module.data().width(*id)).sum();
+    let width = total(flat.iter().map(|id| module.data().width(*id)), place);
     module.shared(Kind::Cat(flat), width, place)
 }
 
-/// Appends a part below the others, merged with its neighbour where both are one piece.
-fn join(module: Module<'_>, flat: &mut Vec<NodeId>, id: NodeId, place: Place) {
-    let merged = flat.last().and_then(|last| {
-        let data = module.data();
-        let (high, low) = (data.node(*last), data.node(id));
-        match (&high.kind, &low.kind) {
-            (Kind::Constant(high), Kind::Constant(low)) => Some((
-                Kind::Constant(Bits::cat(&[high.clone(), low.clone()])),
-                high.width() + low.width(),
-            )),
-            (Kind::Slice { of, low: above }, Kind::Slice { of: other, low: below })
-                if of == other && high.name.is_none() && low.name.is_none() && *above == below + low.width =>
-            {
-                Some((Kind::Slice { of: *of, low: *below }, high.width + low.width))
-            }
-            _ => None,
+/// Widest value that can be built: 16 Mbit, far beyond what tools take.
+const WIDEST: u64 = 1 << 24;
+
+/// The sum of widths; stops where no tool could follow.
+fn total(widths: impl IntoIterator<Item = u32>, place: Place) -> u32 {
+    possible(widths.into_iter().map(u64::from).sum(), place)
+}
+
+fn possible(width: u64, place: Place) -> u32 {
+    if width > WIDEST {
+        fail(
+            place,
+            &format!("{width} bits side by side; the widest value has {WIDEST}"),
+        );
+    }
+    width as u32
+}
+
+/// A part of a concatenation.
+enum Piece {
+    Whole(NodeId),
+    /// The first one most significant.
+    Constant(Vec<Bits>),
+    Slice {
+        of: NodeId,
+        low: u32,
+        width: u32,
+    },
+}
+
+/// Appends a part below the others, joined with its neighbour where both are one piece.
+fn append(data: &ModuleData, pieces: &mut Vec<Piece>, id: NodeId) {
+    let node = data.node(id);
+    match (&node.kind, pieces.last_mut()) {
+        (Kind::Constant(value), Some(Piece::Constant(values))) => values.push(value.clone()),
+        (Kind::Constant(value), _) => pieces.push(Piece::Constant(vec![value.clone()])),
+        (
+            Kind::Slice { of, low },
+            Some(Piece::Slice {
+                of: same,
+                low: above,
+                width,
+            }),
+        ) if node.name.is_none() && of == same && *above == low + node.width => {
+            *above = *low;
+            *width += node.width;
         }
-    });
-    match merged {
-        Some((Kind::Slice { of, low }, width)) => {
-            *flat.last_mut().expect("not empty") = Signal { module, id: of }.part_at(low, width, place).id;
-        }
-        Some((kind, width)) => *flat.last_mut().expect("not empty") = module.shared(kind, width, place).id,
-        None => flat.push(id),
+        (Kind::Slice { of, low }, _) if node.name.is_none() => pieces.push(Piece::Slice {
+            of: *of,
+            low: *low,
+            width: node.width,
+        }),
+        _ => pieces.push(Piece::Whole(id)),
     }
 }
 

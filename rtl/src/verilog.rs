@@ -16,6 +16,9 @@ use std::fmt::Write;
 /// Longest expression that is printed in place, in characters.
 const LONGEST_INLINE: usize = 240;
 
+/// Deepest nesting of `if` in a register; what is deeper is printed as an expression.
+const DEEPEST_IF: usize = 12;
+
 /// One file of Verilog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerilogFile {
@@ -107,8 +110,12 @@ struct Printer<'p> {
     sliced: Vec<bool>,
     /// Printed as `if` or as a chain of conditions by whoever it drives.
     structural: Vec<bool>,
+    /// What a structural multiplexer drives.
+    owner: Vec<NodeId>,
     texts: Vec<Text>,
     temporaries: Vec<(NodeId, String)>,
+    is_temporary: Vec<bool>,
+    is_ignored: Vec<bool>,
 }
 
 /// `places`: with the Rust file and line of each register and named wire.
@@ -121,9 +128,15 @@ pub(crate) fn print_module(context: &Context, data: &ModuleData, places: bool) -
         uses: vec![0; data.nodes.len()],
         sliced: vec![false; data.nodes.len()],
         structural: vec![false; data.nodes.len()],
+        owner: vec![0; data.nodes.len()],
         texts: vec![Text::default(); data.nodes.len()],
         temporaries: vec![],
+        is_temporary: vec![false; data.nodes.len()],
+        is_ignored: vec![false; data.nodes.len()],
     };
+    data.ignored
+        .iter()
+        .for_each(|id| printer.is_ignored[*id as usize] = true);
     printer.count();
     printer.find_structure();
     printer.write_expressions();
@@ -186,20 +199,21 @@ impl Printer<'_> {
             if matches!(self.kind(id), Kind::InstanceInput { .. }) && self.uses[id as usize] == 0 {
                 continue;
             }
-            let mut stack = vec![*driver];
-            while let Some(node) = stack.pop() {
+            let mut stack = vec![(*driver, 0)];
+            while let Some((node, depth)) = stack.pop() {
                 let Kind::Mux { then, otherwise, .. } = self.kind(node) else {
                     continue;
                 };
                 let plain = self.data.node(node).name.is_none() && !self.sliced[node as usize];
-                if !plain || self.uses[node as usize] != 1 {
+                if !plain || self.uses[node as usize] != 1 || depth > DEEPEST_IF {
                     continue;
                 }
                 let (then, otherwise) = (*then, *otherwise);
                 self.structural[node as usize] = true;
-                stack.push(otherwise);
+                self.owner[node as usize] = id;
+                stack.push((otherwise, depth));
                 if register {
-                    stack.push(then);
+                    stack.push((then, depth + 1));
                 }
             }
         }
@@ -312,7 +326,19 @@ impl Printer<'_> {
         }
     }
 
+    /// A name for what the printer adds, that nothing of the module has.
+    fn own_name(&self, wish: &str) -> String {
+        let mut name = wish.to_owned();
+        let mut number = 2;
+        while self.data.names.contains_key(&name) {
+            name = format!("{wish}_{number}");
+            number += 1;
+        }
+        name
+    }
+
     fn write_expressions(&mut self) {
+        let mut number = 0;
         for id in self.ids() {
             let index = id as usize;
             if !self.is_live(id) {
@@ -333,7 +359,14 @@ impl Printer<'_> {
             let shared = self.uses[index] > 1 && !self.trivial(id);
             let long = text.text.len() > LONGEST_INLINE && !matches!(node.kind, Kind::Constant(_) | Kind::Cat(_));
             if shared || self.sliced[index] && !matches!(node.kind, Kind::Constant(_)) || long {
-                let name = format!("t_{}", self.temporaries.len() + 1);
+                let name = loop {
+                    number += 1;
+                    let name = format!("t_{number}");
+                    if !self.data.names.contains_key(&name) {
+                        break name;
+                    }
+                };
+                self.is_temporary[index] = true;
                 self.temporaries.push((id, name.clone()));
                 self.texts[index] = Text { text: name, atom: true };
             } else {
@@ -519,46 +552,82 @@ impl Printer<'_> {
                         "        if (rst) begin\n            {name} <= {};",
                         constant(value)
                     );
-                    if driver != id {
-                        out.push_str("        end else begin\n");
-                        self.update(out, id, driver, 3);
+                    if self.decision(driver).is_some() {
+                        self.update(out, id, driver, 2, "end else ");
+                    } else {
+                        if driver != id {
+                            let _ = writeln!(
+                                out,
+                                "        end else begin\n            {name} <= {};",
+                                self.plain(driver)
+                            );
+                        }
+                        out.push_str("        end\n");
                     }
-                    out.push_str("        end\n");
                 }
-                None => self.update(out, id, driver, 2),
+                // It never changes and has no value: linters want to see it driven.
+                None if driver == id => {
+                    let _ = writeln!(out, "        {name} <= {name};");
+                }
+                None => self.update(out, id, driver, 2, ""),
             }
             out.push_str("    end\n\n");
         }
     }
 
-    /// The new value of a register as `if` statements; a branch that keeps the value is left out.
-    fn update(&self, out: &mut String, register: NodeId, value: NodeId, depth: usize) {
-        let pad = "    ".repeat(depth);
-        if value == register {
-            return;
-        }
-        let (
-            true,
+    /// The multiplexer a value is, if it prints as `if`: condition, then, otherwise.
+    fn decision(&self, value: NodeId) -> Option<(NodeId, NodeId, NodeId)> {
+        match self.kind(value) {
             Kind::Mux {
                 condition,
                 then,
                 otherwise,
-            },
-        ) = (self.structural[value as usize], self.kind(value))
-        else {
-            let _ = writeln!(out, "{pad}{} <= {};", self.plain(register), self.plain(value));
+            } if self.structural[value as usize] => Some((*condition, *then, *otherwise)),
+            _ => None,
+        }
+    }
+
+    /// The new value of a register as a chain of `if` and `else if`, with `lead` before it; a branch that keeps the value is
+    /// left out where it can be.
+    fn update(&self, out: &mut String, register: NodeId, value: NodeId, depth: usize, lead: &str) {
+        let pad = "    ".repeat(depth);
+        let name = self.plain(register);
+        let Some((condition, then, otherwise)) = self.decision(value) else {
+            if value != register {
+                let _ = writeln!(out, "{pad}{name} <= {};", self.plain(value));
+            }
             return;
         };
-        if *then == register {
-            let _ = writeln!(out, "{pad}if (!{}) begin", self.operand(*condition));
-            self.update(out, register, *otherwise, depth + 1);
-        } else {
-            let _ = writeln!(out, "{pad}if ({}) begin", self.plain(*condition));
-            self.update(out, register, *then, depth + 1);
-            if *otherwise != register {
-                let _ = writeln!(out, "{pad}end else begin");
-                self.update(out, register, *otherwise, depth + 1);
+        if then == register {
+            // Conditions that keep the value, one after the other, are one negated condition.
+            let mut keeping = vec![format!("!{}", self.operand(condition))];
+            let mut rest = otherwise;
+            while let Some((condition, then, otherwise)) = self.decision(rest)
+                && then == register
+            {
+                keeping.push(format!("!{}", self.operand(condition)));
+                rest = otherwise;
             }
+            let _ = writeln!(out, "{pad}{lead}if ({}) begin", keeping.join(" && "));
+            self.update(out, register, rest, depth + 1, "");
+            let _ = writeln!(out, "{pad}end");
+            return;
+        }
+        let _ = writeln!(out, "{pad}{lead}if ({}) begin", self.plain(condition));
+        self.update(out, register, then, depth + 1, "");
+        let mut rest = otherwise;
+        while let Some((condition, then, otherwise)) = self.decision(rest) {
+            let _ = writeln!(out, "{pad}end else if ({}) begin", self.plain(condition));
+            if then == register {
+                let _ = writeln!(out, "{pad}    {name} <= {name};");
+            } else {
+                self.update(out, register, then, depth + 1, "");
+            }
+            rest = otherwise;
+        }
+        if rest != register {
+            let _ = writeln!(out, "{pad}end else begin");
+            self.update(out, register, rest, depth + 1, "");
         }
         let _ = writeln!(out, "{pad}end");
     }
@@ -645,6 +714,17 @@ impl Printer<'_> {
                     let mask = read[*of as usize].get_or_insert_with(|| vec![false; self.data.width(*of) as usize]);
                     mask[*low as usize..(*low + self.data.width(id)) as usize].fill(true);
                 }
+                // Nor by the branches that keep it.
+                Kind::Mux {
+                    condition,
+                    then,
+                    otherwise,
+                } if self.structural[id as usize] => {
+                    let owner = self.owner[id as usize];
+                    whole[*condition as usize] = true;
+                    whole[*then as usize] |= *then != owner;
+                    whole[*otherwise as usize] |= *otherwise != owner;
+                }
                 kind => kind
                     .operands()
                     .iter()
@@ -659,19 +739,27 @@ impl Printer<'_> {
             let read = memory.read.iter().flat_map(|port| [Some(port.address), port.enable]);
             write.chain(read).flatten().for_each(|id| whole[id as usize] = true);
         }
-        self.data
-            .properties
-            .iter()
-            .for_each(|property| whole[property.condition as usize] = true);
-
-        let temporary = |id: NodeId| self.temporaries.iter().any(|(other, _)| *other == id);
         let mut names = vec![];
+        let clocked = self
+            .data
+            .nodes
+            .iter()
+            .any(|node| matches!(node.kind, Kind::Register { .. }))
+            || !self.data.memories.is_empty()
+            || self
+                .data
+                .instances
+                .iter()
+                .any(|instance| self.context.data(instance.module).has_clock);
+        if self.data.has_clock && !clocked {
+            names.push("clk".to_owned());
+        }
         for id in self.ids() {
             let node = self.data.node(id);
-            let ignored = self.data.ignored.contains(&id);
+            let (ignored, temporary) = (self.is_ignored[id as usize], self.is_temporary[id as usize]);
             let named = node.name.is_some()
                 && !matches!(node.kind, Kind::Output | Kind::InstanceInput { .. } | Kind::Constant(_));
-            let printed = named && self.is_live(id) || temporary(id) || matches!(node.kind, Kind::Input) && ignored;
+            let printed = named && self.is_live(id) || temporary || matches!(node.kind, Kind::Input) && ignored;
             let complete = read[id as usize]
                 .as_ref()
                 .is_some_and(|mask| mask.iter().all(|bit| *bit));
@@ -680,7 +768,12 @@ impl Printer<'_> {
             }
         }
         if !names.is_empty() {
-            let _ = writeln!(out, "    wire _unused = &{{1'b0, {}}};\n", names.join(", "));
+            let _ = writeln!(
+                out,
+                "    wire {} = &{{1'b0, {}}};\n",
+                self.own_name("_unused"),
+                names.join(", ")
+            );
         }
     }
 
@@ -691,8 +784,11 @@ impl Printer<'_> {
         let active = if self.data.has_reset { "!rst && " } else { "" };
         out.push_str("`ifdef FORMAL\n");
         if self.data.has_reset {
-            out.push_str("    reg formal_started = 1'b0;\n    always @(posedge clk) formal_started <= 1'b1;\n");
-            out.push_str("    always @* if (!formal_started) assume (rst);\n");
+            let started = self.own_name("formal_started");
+            let _ = writeln!(
+                out,
+                "    reg {started} = 1'b0;\n    always @(posedge clk) {started} <= 1'b1;\n    always @* if (!{started}) assume (rst);"
+            );
         }
         let guard = if self.data.has_reset { "if (!rst) " } else { "" };
         for property in &self.data.properties {
