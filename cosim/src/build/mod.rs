@@ -211,7 +211,7 @@ impl Builder {
         }
     }
 
-    /// Checks the assertions of the Verilog (default: on). One that fails ends the simulation with its message.
+    /// Checks the assertions of the Verilog, those of `spraynic-rtl` among them, which stand under `RTL_ASSERTIONS` (default: on). One that fails ends the simulation with its message.
     #[must_use]
     pub fn assertions(mut self, on: bool) -> Self {
         self.options.assertions = on;
@@ -326,7 +326,7 @@ impl Builder {
         }))
     }
 
-    /// Runs `verilator --lint-only -Wall`.
+    /// Runs `verilator --lint-only -Wall`, with `RTL_ASSERTIONS` defined where [`Builder::assertions`] is on.
     ///
     /// # Errors
     /// Verilator says anything at all, warnings too; or it cannot be run.
@@ -344,6 +344,7 @@ impl Builder {
         command
             .current_dir(directory.path())
             .args(["--lint-only", "-Wall", "--top-module", &source.top]);
+        command.args(self.options.assertions.then_some(ASSERTIONS));
         command.args(source.files.iter().map(|(name, _)| name));
         let output = run(&mut command, &source.top)?;
         let text = text_of(&output);
@@ -388,6 +389,8 @@ pub fn lint(source: &ModelSource) -> Result<(), LintError> {
     Builder::new().lint(source)
 }
 
+/// Switches the assertions of `spraynic-rtl` on.
+const ASSERTIONS: &str = "-DRTL_ASSERTIONS";
 const LIBRARY: &str = "model.so";
 const DESCRIPTION: &str = "ports.json";
 const COMPILER_FLAGS: [&str; 4] = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-w"];
@@ -406,7 +409,11 @@ fn verilator_flags(options: &Options, waveform: Option<Waveform>) -> Vec<String>
         "-Wno-lint",
         "-Wno-style",
     ];
-    flags.push(if options.assertions { "--assert" } else { "--no-assert" });
+    if options.assertions {
+        flags.extend(["--assert", ASSERTIONS]);
+    } else {
+        flags.push("--no-assert");
+    }
     if options.random_initial {
         flags.extend(["--x-assign", "unique", "--x-initial", "unique"]);
     } else {
