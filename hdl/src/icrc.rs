@@ -131,6 +131,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let mask = m.instance("u_mask", mask::icrc_mask(context, icrc));
     mask.connect("beat_valid", taken)
         .connect("beat_data", input.data)
+        .connect("beat_keep", input.keep)
         .connect("beat_last", input.last)
         .connect("beat_ipv6", input.user.bit(1))
         .connect("beat_vlan", input.user.bit(2));

@@ -1,4 +1,5 @@
-//! Masking: what the ICRC covers, with the fields that may change on the way set to ones and all before the IP header to zeros.
+//! Masking: what the ICRC covers, with the fields that may change on the way set to ones and all before the IP
+//! header and behind the end to zeros.
 //!
 //! It counts the beats of a frame and registers each beat as it came and masked; a byte that no header can reach has one
 //! register, not two. Where the IP header is the sideband says; no header is parsed.
@@ -104,10 +105,11 @@ pub(crate) fn icrc_mask<'a>(context: &'a Context, icrc: &Icrc) -> Definition<'a>
     let m = context.module(&icrc.module_name("icrc_mask"));
     m.doc(
         "Registers each beat of a frame twice: as it came, and as the ICRC covers it, with ones in the fields that may change\n\
-         on the way and zeros before the IP header. Both stay until the next beat.",
+         on the way and zeros before the IP header. Behind the end of a frame both are zero. Both stay until the next beat.",
     );
     let enable = m.input("beat_valid", 1).doc("take a beat");
     let data = m.input("beat_data", width);
+    let keep = m.input("beat_keep", width / 8).doc("bytes of the frame, contiguous");
     let last = m.input("beat_last", 1);
     let ipv6 = m
         .input("beat_ipv6", 1)
@@ -150,7 +152,13 @@ pub(crate) fn icrc_mask<'a>(context: &'a Context, icrc: &Icrc) -> Definition<'a>
     ipv6.ignore();
     vlan.ignore();
 
-    let plain = m.reg("plain", width).doc("the beat as it came");
+    // Whatever stands behind the end of a frame is not covered. Good frames end 2 modulo 4 bytes behind the beginning of a beat.
+    let words = (0..width / 32).map(|word| (32 * word + 16, 32.min(width - 32 * word - 16)));
+    let words = words.map(|(low, bits)| data.part(low, bits).gate(keep.bit(low / 8)));
+    let data = cat_lsb_first(&[vec![data.part(0, 16)], words.collect()].concat());
+    keep.ignore();
+
+    let plain = m.reg("plain", width).doc("the beat, zeros behind the end of the frame");
     m.when(enable, || plain.set(data));
     // Runs of half bytes that the same happens to.
     let (mut masked, mut fields, mut low) = (vec![], vec![], 0);

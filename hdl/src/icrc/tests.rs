@@ -69,7 +69,10 @@ fn run(block: Definition<'_>, width: u32, frames: &[Frame], percent: u64) -> (Ve
     while given.len() < frames.len() {
         offered = at < beats.len() && (offered || numbers.next() % 100 < percent);
         let (chunk, last, user) = beats.get(at).copied().unwrap_or((&[], false, 0));
-        run.set("s_axis_tdata", Bits::from_bytes(width, chunk));
+        // Noise behind the end of a frame.
+        let mut data: Vec<u8> = (0..bytes).map(|_| numbers.next() as u8).collect();
+        data[..chunk.len()].copy_from_slice(chunk);
+        run.set("s_axis_tdata", Bits::from_bytes(width, &data));
         let keep = (u128::MAX >> (128 - chunk.len().max(1))) * u128::from(offered);
         run.set(
             "s_axis_tkeep",

@@ -1,0 +1,253 @@
+//! icrc: RTL and golden model give the same frames, at every width, under gaps and back-pressure, one beat a clock.
+
+mod common;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use proptest::prelude::*;
+use spraynic_config::{NicConfig, Preset};
+use spraynic_cosim::{Builder, Frame, Limits, Model, ModelSource, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_golden::frame::Frame as GoldenFrame;
+use spraynic_golden::icrc::IcrcInsert;
+use spraynic_hdl::icrc::{Icrc, icrc};
+use spraynic_wire::pcap;
+
+const WIDTHS: [u32; 5] = [64, 128, 256, 512, 1024];
+
+fn block(width: u32) -> Icrc {
+    let mut config = NicConfig::preset(Preset::G100);
+    config.datapath.width_bits = width;
+    Icrc::from(&config)
+}
+
+fn source(block: &Icrc) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    ModelSource::from_definition(icrc(&context, block).expect("a width that exists"))
+}
+
+fn simulation(width: u32) -> Simulation {
+    static MODELS: [OnceLock<Arc<Model>>; WIDTHS.len()] = [const { OnceLock::new() }; WIDTHS.len()];
+    let index = WIDTHS
+        .iter()
+        .position(|known| *known == width)
+        .expect("a width under test");
+    let model = MODELS[index].get_or_init(|| {
+        let built = Builder::new().build(&source(&block(width)));
+        built.unwrap_or_else(|error| panic!("{error}"))
+    });
+    Simulation::new(model, 1)
+}
+
+/// Length of the headers that every frame has, and of the ICRC.
+fn least_length(ipv6: bool, vlan: bool) -> usize {
+    14 + if vlan { 4 } else { 0 } + if ipv6 { 40 } else { 20 } + 8 + 12 + 4
+}
+
+/// A frame as `header_builder` gives it, as far as `icrc` looks at it: the first byte of the IP header fits the sideband, the last
+/// four bytes are zero, all others arbitrary. `bytes` are used again and again.
+fn frame(bytes: &[u8], words: usize, bad: bool, ipv6: bool, vlan: bool) -> GoldenFrame {
+    let length = least_length(ipv6, vlan) + 4 * words;
+    let mut bytes: Vec<u8> = bytes.iter().copied().cycle().take(length).collect();
+    let ip = 14 + if vlan { 4 } else { 0 };
+    bytes[ip] = if ipv6 { 0x60 | bytes[ip] & 0xF } else { 0x45 };
+    bytes[length - 4..].fill(0);
+    GoldenFrame { bytes, bad, ipv6, vlan }
+}
+
+/// Good and bad frames; a bad one may have any length.
+fn any_frame() -> impl Strategy<Value = GoldenFrame> {
+    let words = prop_oneof![10 => 0..40usize, 1 => 200..300usize];
+    let bytes = prop::collection::vec(any::<u8>(), 1..200);
+    let good = (
+        bytes.clone(),
+        words,
+        any::<bool>(),
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+    );
+    let good = good.prop_map(|(bytes, words, ipv6, vlan, bad)| frame(&bytes, words, bad, ipv6, vlan));
+    let bad = (bytes, any::<bool>(), any::<bool>()).prop_map(|(bytes, ipv6, vlan)| GoldenFrame {
+        bytes,
+        bad: true,
+        ipv6,
+        vlan,
+    });
+    prop_oneof![12 => good, 1 => bad]
+}
+
+fn run(width: u32, frames: &[GoldenFrame], gaps: &Pattern, back_pressure: &Pattern) -> Outcome {
+    let sent = frames.iter().map(|frame| {
+        let user = u64::from(frame.bad) | u64::from(frame.ipv6) << 1 | u64::from(frame.vlan) << 2;
+        Frame::with_user(frame.bytes.clone(), user)
+    });
+    let full = *gaps == Pattern::Always && *back_pressure == Pattern::Always;
+    let checks = SinkChecks {
+        no_bubble_in_frames: *gaps == Pattern::Always,
+        no_bubble_while: if full { vec!["s_axis".to_owned()] } else { vec![] },
+        record_beats: true,
+        ..SinkChecks::default()
+    };
+    let stimulus =
+        Stimulus::default()
+            .source("s_axis", gaps.clone(), sent)
+            .sink("m_axis", back_pressure.clone(), checks);
+    let outcome = spraynic_cosim::run(&mut simulation(width), &stimulus, Limits::default());
+    outcome.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The frames that the golden model gives came out, and its counters.
+fn compare(width: u32, frames: &[GoldenFrame], outcome: &Outcome) -> Result<(), TestCaseError> {
+    let mut model = IcrcInsert::new();
+    let received = outcome.received("m_axis");
+    prop_assert_eq!(received.len(), frames.len());
+    for (at, (frame, received)) in frames.iter().zip(received).enumerate() {
+        let expected = model.insert(frame.clone());
+        let observed = GoldenFrame {
+            bad: received.user == 1,
+            ..GoldenFrame::plain(received.data.clone())
+        };
+        prop_assert!(
+            expected.agrees_with(&observed),
+            "width {}, frame {} of {} bytes:\nexpected {:02x?}\nobserved {:02x?}",
+            width,
+            at,
+            frame.bytes.len(),
+            expected,
+            observed
+        );
+    }
+    prop_assert_eq!(outcome.counters["frames"], u64::from(model.counters().frames));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rtl_equals_the_golden_model(
+        width in prop::sample::select(&WIDTHS[..]),
+        frames in prop::collection::vec(any_frame(), 1..60),
+        gaps in Pattern::strategy(),
+        back_pressure in Pattern::strategy(),
+    ) {
+        if common::have_verilator() {
+            let outcome = run(width, &frames, &gaps, &back_pressure);
+            compare(width, &frames, &outcome)?;
+        }
+    }
+}
+
+/// Clocks from the first to the last of these cycles, both included.
+fn span(cycles: &[u64]) -> u64 {
+    cycles.last().unwrap_or(&0) - cycles.first().unwrap_or(&0) + 1
+}
+
+/// No bubble between frames of any length, of one beat too, and every beat after the latency that the block states.
+#[test]
+fn one_beat_a_clock() {
+    if !common::have_verilator() {
+        return;
+    }
+    let bytes: Vec<u8> = (1..=251).collect();
+    for width in WIDTHS {
+        let beat_bytes = width as usize / 8;
+        // The shortest frames alone (of one beat at 512 and 1024 bits), then each residue of the length, mixed.
+        let shortest = vec![frame(&bytes, 0, false, false, false); 300];
+        let mixed: Vec<GoldenFrame> = (0..300)
+            .map(|at| frame(&bytes, at % (beat_bytes / 4 + 3), false, at % 3 == 0, at % 5 == 0))
+            .collect();
+        for frames in [shortest, mixed] {
+            let beats: usize = frames.iter().map(|frame| frame.beats(beat_bytes)).sum();
+            let outcome = run(width, &frames, &Pattern::Always, &Pattern::Always);
+            compare(width, &frames, &outcome).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(outcome.beat_cycles("m_axis").len(), beats);
+            assert_eq!(
+                span(outcome.beat_cycles("m_axis")),
+                beats as u64,
+                "width {width}: clocks for the beats given"
+            );
+            let accepted = outcome.accepted("s_axis");
+            let taking = accepted[accepted.len() - 1].last_cycle - accepted[0].first_cycle + 1;
+            assert_eq!(taking, beats as u64, "width {width}: clocks for the beats taken");
+            for (taken, given) in accepted.iter().zip(outcome.received("m_axis")) {
+                let latency = u64::from(block(width).latency());
+                assert_eq!(given.last_cycle - taken.last_cycle, latency, "width {width}");
+            }
+        }
+    }
+}
+
+/// The latencies that docs/src/blocks/icrc.md states.
+#[test]
+fn latencies_are_the_documented_ones() {
+    let latencies = WIDTHS.map(|width| block(width).latency());
+    assert_eq!(latencies, [7, 9, 10, 12, 14]);
+}
+
+/// Frames of a real stack (Linux soft-RoCE): their ICRC zeroed is found again.
+#[test]
+fn captured_frames_have_their_icrc() {
+    if !common::have_verilator() {
+        return;
+    }
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data");
+    let entries = std::fs::read_dir(&directory).expect("captures of the repository");
+    let (mut captured, mut sent) = (vec![], vec![]);
+    for entry in entries {
+        let path = entry.expect("a directory that can be read").path();
+        if path.extension().is_none_or(|extension| extension != "pcap") {
+            continue;
+        }
+        let frames = pcap::Reader::read_all(&path).unwrap_or_else(|error| panic!("{error}"));
+        for frame in frames {
+            let Ok(verdict) = spraynic_wire::icrc::verify(&frame.bytes) else {
+                continue;
+            };
+            assert!(verdict.is_valid(), "{}", path.display());
+            let ipv6 = frame.bytes[12..14] == [0x86, 0xDD];
+            let mut bytes = frame.bytes.clone();
+            let end = bytes.len();
+            bytes[end - 4..].fill(0);
+            captured.push(frame.bytes);
+            sent.push(GoldenFrame {
+                ipv6,
+                ..GoldenFrame::plain(bytes)
+            });
+        }
+    }
+    assert!(captured.len() > 900, "{} frames", captured.len());
+    assert!(sent.iter().any(|frame| frame.ipv6));
+    for width in WIDTHS {
+        let outcome = run(width, &sent, &Pattern::Always, &Pattern::Always);
+        let received = outcome.received("m_axis");
+        assert_eq!(received.len(), captured.len());
+        for (at, (captured, received)) in captured.iter().zip(received).enumerate() {
+            assert!(
+                captured == &received.data && received.user == 0,
+                "width {width}, frame {at}"
+            );
+        }
+    }
+}
+
+#[test]
+fn linters_have_nothing_to_say() {
+    if !common::have_verilator() {
+        return;
+    }
+    for width in WIDTHS {
+        let all = block(width);
+        for block in [
+            all,
+            Icrc {
+                ipv6: false,
+                vlan: false,
+                ..all
+            },
+            Icrc { ipv4: false, ..all },
+        ] {
+            spraynic_cosim::lint(&source(&block)).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
