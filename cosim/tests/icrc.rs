@@ -122,7 +122,7 @@ fn compare(width: u32, frames: &[GoldenFrame], outcome: &Outcome) -> Result<(), 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn rtl_equals_the_golden_model(
