@@ -6,7 +6,7 @@ use spraynic_config::descriptor::{Descriptor, PacketDescriptor};
 use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
-use crate::{packet_slicer, round_robin_arbiter, skid_buffer, stream_fifo};
+use crate::{header_builder, packet_slicer, round_robin_arbiter, skid_buffer, stream_fifo};
 
 /// The block that holds all others of the transmit path.
 pub const TOP: &str = "transmit_pipeline";
@@ -58,6 +58,11 @@ static BLOCKS: &[Block] = &[
         name: "packet_slicer",
         description: "cuts work requests into packet descriptors: opcode, PSN, address and length of each packet",
         build: |context, config| packet_slicer::packet_slicer(context, config),
+    },
+    Block {
+        name: "header_builder",
+        description: "puts Ethernet, VLAN, IP, UDP, BTH and extension headers before payload",
+        build: |context, config| header_builder::header_builder(context, config),
     },
 ];
 
