@@ -6,7 +6,10 @@ use spraynic_config::descriptor::{Descriptor, PacketDescriptor};
 use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
-use crate::{header_builder, packet_slicer, round_robin_arbiter, skid_buffer, stream_fifo};
+use crate::{
+    frame_fifo, header_builder, icrc, packet_multiplexer, packet_slicer, round_robin_arbiter, skid_buffer, stream_fifo,
+    transmit_pipeline,
+};
 
 /// The block that holds all others of the transmit path.
 pub const TOP: &str = "transmit_pipeline";
@@ -63,6 +66,30 @@ static BLOCKS: &[Block] = &[
         name: "header_builder",
         description: "puts Ethernet, VLAN, IP, UDP, BTH and extension headers before payload",
         build: |context, config| header_builder::header_builder(context, config),
+    },
+    Block {
+        name: "icrc",
+        description: "computes the invariant CRC and puts it into the last 4 bytes of a frame",
+        build: |context, config| {
+            icrc::icrc(context, &icrc::Icrc::from(config)).expect("a valid configuration has an icrc")
+        },
+    },
+    Block {
+        name: "frame_fifo",
+        description: "stores whole frames and forwards the good ones without a gap",
+        build: |context, config| {
+            frame_fifo::frame_fifo(context, config.datapath.width_bits, 1, config.frame_fifo_beats())
+        },
+    },
+    Block {
+        name: "packet_multiplexer",
+        description: "two streams of frames into one, in turn; for the pipeline's frames and the host's",
+        build: |context, config| packet_multiplexer::packet_multiplexer(context, 2, config.datapath.width_bits, 1),
+    },
+    Block {
+        name: TOP,
+        description: "the whole transmit path: work requests and payload in, frames for the MAC out",
+        build: |context, config| transmit_pipeline::transmit_pipeline(context, config),
     },
 ];
 

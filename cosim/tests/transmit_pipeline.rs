@@ -1,0 +1,218 @@
+//! transmit_pipeline: every frame and counter of the Verilated pipeline against the golden model, for random work of all kinds.
+
+mod common;
+
+use proptest::prelude::*;
+use spraynic_config::descriptor::{HeaderTemplate, PacketDescriptor, SliceContext, WorkRequest};
+use spraynic_config::{NicConfig, Preset};
+use spraynic_cosim::transmit::strategy::{Size, scenario};
+use spraynic_cosim::transmit::{MemoryTiming, Scenario};
+use spraynic_cosim::{Bench, Builder, Limits, Model, ModelSource, Outcome, Pattern, Simulation};
+use std::sync::{Arc, OnceLock};
+
+/// The presets with a table of few queue pairs, so that it is cleared soon after reset.
+fn config(preset: Preset) -> NicConfig {
+    let mut config = NicConfig::preset(preset);
+    config.queue_pairs.count = 16;
+    config
+}
+
+fn source(config: &NicConfig) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    ModelSource::from_definition(spraynic_hdl::transmit_pipeline::transmit_pipeline(&context, config))
+}
+
+fn simulation(preset: Preset) -> Simulation {
+    static MODELS: [OnceLock<Arc<Model>>; 4] = [const { OnceLock::new() }; 4];
+    let index = Preset::ALL.iter().position(|other| *other == preset).expect("a preset");
+    let model = MODELS[index].get_or_init(|| {
+        Builder::new()
+            .build(&source(&config(preset)))
+            .unwrap_or_else(|error| panic!("{error}"))
+    });
+    Simulation::new(model, 1)
+}
+
+fn run(preset: Preset, scenario: &Scenario) -> Outcome {
+    let config = config(preset);
+    let mut simulation = simulation(preset);
+    Bench::new(
+        &mut simulation,
+        &scenario.stimulus(&config),
+        Limits {
+            quiet_clocks: 600,
+            ..Limits::default()
+        },
+    )
+    .and_then(|mut bench| bench.run(&mut scenario.memory()))
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn check(preset: Preset, scenario: &Scenario) -> Result<Outcome, TestCaseError> {
+    let outcome = run(preset, scenario);
+    scenario
+        .judge(&config(preset), &outcome)
+        .map_err(|difference| TestCaseError::fail(difference.to_string()))?;
+    Ok(outcome)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn frames_and_counters_equal_the_golden_model_at_64_bits(work in scenario(&config(Preset::Lab), Size::default())) {
+        if common::have_verilator() {
+            check(Preset::Lab, &work)?;
+        }
+    }
+
+    #[test]
+    fn frames_and_counters_equal_the_golden_model_at_128_bits(work in scenario(&config(Preset::G25), Size::default())) {
+        if common::have_verilator() {
+            check(Preset::G25, &work)?;
+        }
+    }
+
+    #[test]
+    fn frames_and_counters_equal_the_golden_model_at_512_bits(work in scenario(&config(Preset::G100), Size::default())) {
+        if common::have_verilator() {
+            check(Preset::G100, &work)?;
+        }
+    }
+
+    #[test]
+    fn frames_and_counters_equal_the_golden_model_at_1024_bits(work in scenario(&config(Preset::G400), Size::default())) {
+        if common::have_verilator() {
+            check(Preset::G400, &work)?;
+        }
+    }
+}
+
+/// One queue pair, open, with an IPv4 template and the largest MTU.
+fn one_queue_pair(preset: Preset) -> Scenario {
+    let mtu = config(preset).max_mtu_code();
+    Scenario {
+        contexts: vec![SliceContext {
+            qpn: 1,
+            open: true,
+            mtu,
+            ..SliceContext::default()
+        }],
+        templates: vec![HeaderTemplate {
+            qpn: 1,
+            source_ip: 0x0a4d_0001,
+            destination_ip: 0x0a4d_0002,
+            ..HeaderTemplate::default()
+        }],
+        ..Scenario::default()
+    }
+}
+
+/// Clocks from the first beat out to the last, and the beats.
+fn clocks_and_beats(preset: Preset, scenario: &Scenario) -> (u64, u64) {
+    let outcome = check(preset, scenario).unwrap_or_else(|error| panic!("{error}"));
+    let frames = outcome.received("m_axis");
+    let beat = u64::from(config(preset).beat_bytes());
+    let beats = frames
+        .iter()
+        .map(|frame| (frame.data.len() as u64).div_ceil(beat))
+        .sum();
+    (frames[frames.len() - 1].last_cycle - frames[0].first_cycle + 1, beats)
+}
+
+/// Once the path is full, a beat leaves in every clock: messages of one packet and of many, and of lengths around the MTU. (Items 1 and 10 of
+/// the usual suspects: writes beyond 8 KiB, and frames without a gap between them.)
+#[test]
+fn a_beat_leaves_in_every_clock() {
+    if !common::have_verilator() {
+        return;
+    }
+    for preset in Preset::ALL {
+        for length in [64u32, 256, 1023, 4096, 4097, 20_000] {
+            let mut scenario = one_queue_pair(*preset);
+            let request = WorkRequest {
+                opcode: 2,
+                segments: 1,
+                qpn: 1,
+                length,
+                ..WorkRequest::default()
+            };
+            scenario.requests = vec![request; (60_000 / length as usize).clamp(4, 200)];
+            let (clocks, beats) = clocks_and_beats(*preset, &scenario);
+            assert_eq!(clocks, beats, "{preset:?}, messages of {length} bytes");
+        }
+    }
+}
+
+/// ACKs over IPv4 have one beat at 512 bits: one leaves in every clock.
+#[test]
+fn a_single_beat_frame_leaves_in_every_clock() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut scenario = one_queue_pair(Preset::G100);
+    let ack = PacketDescriptor {
+        qpn: 1,
+        opcode: 0x11,
+        extension_words: 1,
+        ..PacketDescriptor::default()
+    };
+    scenario.control = (0..300).map(|psn| PacketDescriptor { psn, ..ack }).collect();
+    let (clocks, beats) = clocks_and_beats(Preset::G100, &scenario);
+    assert_eq!((clocks, beats), (300, 300));
+}
+
+/// A memory that answers after a microsecond costs latency, not throughput.
+#[test]
+fn slow_memory_costs_no_throughput() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut scenario = one_queue_pair(Preset::G100);
+    scenario.memory = MemoryTiming {
+        latency: 250,
+        ..MemoryTiming::default()
+    };
+    scenario.requests = vec![
+        WorkRequest {
+            opcode: 2,
+            segments: 1,
+            qpn: 1,
+            length: 8192,
+            ..WorkRequest::default()
+        };
+        40
+    ];
+    let (clocks, beats) = clocks_and_beats(Preset::G100, &scenario);
+    assert_eq!(clocks, beats);
+}
+
+/// Back-pressure of the MAC for a long time stops everything and loses nothing.
+#[test]
+fn a_mac_that_waits_loses_nothing() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut scenario = one_queue_pair(Preset::G100);
+    scenario.requests = vec![
+        WorkRequest {
+            opcode: 2,
+            segments: 1,
+            qpn: 1,
+            length: 5000,
+            ..WorkRequest::default()
+        };
+        60
+    ];
+    scenario.pressure[1] = Pattern::After { clocks: 3000 };
+    check(Preset::G100, &scenario).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn linters_have_nothing_to_say() {
+    if !common::have_verilator() {
+        return;
+    }
+    for preset in Preset::ALL {
+        spraynic_cosim::lint(&source(&NicConfig::preset(*preset))).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
