@@ -14,8 +14,10 @@ pub mod icrc;
 pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;
+pub mod qp_lookup;
 #[cfg(test)]
 mod received_frames;
+pub mod reorder_buffer;
 mod request_opcode;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
