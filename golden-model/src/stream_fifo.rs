@@ -1,7 +1,7 @@
 //! `stream_fifo`: a queue of beats or descriptors. What goes in comes out, unchanged and in order.
 //!
 //! It never drops: a full FIFO withholds `tready`.
-//! Theory of operation: `docs/src/blocks/frame_fifo.md`, whose store it shares.
+//! Theory of operation: `docs/src/blocks/stream_fifo.md`.
 
 use std::collections::VecDeque;
 
