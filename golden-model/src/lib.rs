@@ -5,6 +5,7 @@
 //! depths. Where a decision of the RTL depends on time (arbitration, time stamps) the model is told the decision and
 //! says whether it was legal.
 
+pub mod ack_engine;
 pub mod capture;
 mod capture_messages;
 pub mod frame;

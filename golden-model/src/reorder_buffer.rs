@@ -135,6 +135,15 @@ pub struct Report {
     pub cumulative: Option<Psn>,
     /// mrc: messages that are complete by this packet, all before them complete too.
     pub messages: u32,
+    /// Packets received beyond the first gap, after this one.
+    pub beyond_gap: u32,
+    /// Which of the 64 PSNs behind `cumulative` have been received: bit i is PSN `cumulative + 1 + i`. Bit 0 is never set.
+    pub near: u64,
+    /// Where the packet's PSN is farther: the 64 PSNs that it stands among. In units of 64 PSNs behind `near`; 0: it is in
+    /// `near`, or was received before.
+    pub far: u32,
+    /// Which of those have been received: bit i is PSN `cumulative + 1 + 64 far + i`. `near` where `far` is 0.
+    pub bitmap: u64,
 }
 
 /// Counters, as the ports `count_…` of the block. The packets taken are the sum of all but `released` and `flushed`.
@@ -261,12 +270,25 @@ impl ReorderBuffer {
     pub fn receive(&mut self, packet: SequencedPacket, takes: bool) -> (Report, Option<SequencedPacket>) {
         let qpn = packet.packet.qpn;
         let space = Space::of(&packet.context);
+        let psn = Psn::new(packet.packet.psn);
         let (outcome, given, messages) = self.place(packet, takes);
         self.counters.count(outcome);
+        let cumulative = self.cumulative(qpn, space);
+        let first = cumulative.unwrap_or_default().next();
+        // A refused packet may stand anywhere: what is said of others stays near.
+        let distance = match outcome {
+            Outcome::Refused(_) => 0,
+            _ => psn.distance(first).max(0) as u32,
+        };
+        let far = distance / 64;
         let report = Report {
             outcome,
-            cumulative: self.cumulative(qpn, space),
+            cumulative,
             messages,
+            beyond_gap: self.beyond_gap(qpn, space),
+            near: self.sack_bitmap(qpn, space, first),
+            far,
+            bitmap: self.sack_bitmap(qpn, space, first + 64 * far),
         };
         (report, given)
     }

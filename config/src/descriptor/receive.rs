@@ -55,6 +55,8 @@ descriptor! {
         reserved_3: u8 = 8, "zero";
         protection_domain: u32 = 24, "protection domain";
         reserved_4: u8 = 8, "zero";
+        peer_qpn: u32 = 24, "queue pair number of the peer: SACK and NACK name its low 16 bits";
+        reserved_5: u8 = 8, "zero";
         peer_ip: u128 = 128, "address of the peer; IPv4 in the low 32 bits";
         local_ip: u128 = 128, "address of this side; IPv4 in the low 32 bits";
     }

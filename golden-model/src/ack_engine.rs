@@ -1,0 +1,590 @@
+//! `ack_engine`: makes the control packets that answer what arrived: ACK, NAK, SACK, NACK and CNP.
+//!
+//! It owns what has not been acknowledged yet, and the last acknowledgement of each queue pair. It never decides what is accepted (`reorder_buffer`
+//! does) nor what a request means (`responder` does), and never sends data. Theory of operation: `docs/src/blocks/ack_engine.md`.
+
+use spraynic_config::descriptor::{
+    Extension, PacketContext, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket,
+};
+use spraynic_config::{NicConfig, Profile};
+use spraynic_wire::mrc::{MPR_UNIT, NETH_CC_TYPE, RCVD_BYTES_UNIT};
+use spraynic_wire::{
+    BitOrder, CcState, Header, HeaderKind, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, SequenceSpace, Seth,
+    Syndrome,
+};
+use thiserror::Error;
+
+use crate::reorder_buffer::{Outcome, Refusal, Report, Space};
+
+/// ECN field of a packet that met congestion \[RFC 3168\].
+const CONGESTION_EXPERIENCED: u8 = 3;
+
+/// Bytes of a CNP behind its BTH, all zero \[IBA annex A17\].
+const CNP_BYTES: usize = 16;
+
+/// What was generated: the part of the configuration that this block's behaviour depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Queue pairs: QPN 0 to `queue_pairs - 1`.
+    pub queue_pairs: u32,
+    /// PSNs of a window: what SACKs announce.
+    pub window: u32,
+}
+
+impl From<&NicConfig> for Config {
+    fn from(config: &NicConfig) -> Self {
+        Self {
+            queue_pairs: config.queue_pairs.count,
+            window: config.receive.window,
+        }
+    }
+}
+
+/// When to acknowledge: the ports of the same names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    /// A SACK after this many packets, 1 to 255; 0 counts as 1.
+    pub sack_every: u8,
+    /// A SACK after this many bytes of payload, 24 bits; 0: bytes do not count.
+    pub sack_bytes: u32,
+    /// A SACK this long after the first packet that no SACK has reported, in nanoseconds.
+    pub sack_timer_ns: u32,
+    /// Shortest time between two CNPs of a queue pair, in nanoseconds.
+    pub cnp_interval_ns: u32,
+}
+
+impl Default for Pacing {
+    /// The defaults: 4 packets, no byte count, 4 us; CNPs 50 us apart.
+    fn default() -> Self {
+        Self {
+            sack_every: 4,
+            sack_bytes: 0,
+            sack_timer_ns: 4_000,
+            cnp_interval_ns: 50_000,
+        }
+    }
+}
+
+/// What `responder` has to say of a request: an ACK of all up to it, or a NAK of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Queue pair number of this side.
+    pub qpn: u32,
+    /// PSN of the request that is acknowledged or refused.
+    pub psn: Psn,
+    /// Syndrome of the AETH.
+    pub syndrome: Syndrome,
+    /// Message sequence number, 24 bits.
+    pub msn: u32,
+    /// Entropy value of the packet that is answered.
+    pub entropy: u32,
+}
+
+/// Counters, as the ports `count_…` of the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// ACKs given, repeated ones included.
+    pub acks: u32,
+    /// NAKs and RNR NAKs given.
+    pub naks: u32,
+    /// SACKs given.
+    pub sacks: u32,
+    /// Of these, those of the timer.
+    pub timer_sacks: u32,
+    /// NACKs given.
+    pub nacks: u32,
+    /// CNPs given.
+    pub cnps: u32,
+    /// Packets that met congestion, but within the interval of the last CNP.
+    pub cnps_spared: u32,
+    /// Probes and answers dropped: the queue pair does not receive, or has no such sequence space.
+    pub drop_request: u32,
+}
+
+/// A SACK by the timer was asked for that is not due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotDue {
+    /// Everything has been reported, or the queue pair does not receive.
+    #[error("nothing is unreported")]
+    Nothing,
+    /// It is too early.
+    #[error("{now_ns} ns: the SACK is due at {due_ns} ns")]
+    Early {
+        /// Time asked for.
+        now_ns: u64,
+        /// Time at which it becomes legal.
+        due_ns: u64,
+    },
+}
+
+/// What SACKs of a space say, and what they have not said yet.
+#[derive(Debug, Clone, Copy, Default)]
+struct SpaceState {
+    /// Packets that no SACK has reported, and their bytes of payload.
+    packets: u32,
+    bytes: u32,
+    /// When the first of them came.
+    since_ns: u64,
+    /// The last report.
+    cumulative: Psn,
+    near: u64,
+    beyond_gap: u32,
+    /// The last packet.
+    psn: Psn,
+    entropy: u32,
+    time_stamp: u16,
+    /// Bytes of payload received, each packet once.
+    received_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct QueuePair {
+    profile: Profile,
+    peer_qpn: u32,
+    spaces: [SpaceState; 2],
+    /// PSN, MSN and entropy value of the last ACK.
+    last_ack: Option<(Psn, u32, u32)>,
+    last_cnp_ns: Option<u64>,
+}
+
+/// The block: what is unreported, by queue pair and space, and counters.
+#[derive(Debug, Clone)]
+pub struct AckEngine {
+    config: Config,
+    queue_pairs: Vec<Option<QueuePair>>,
+    counters: Counters,
+}
+
+/// The entropy value of a packet's path: what [`spraynic_wire::path_fields`] made of it, as far as it can be known: EV[15:0] from the
+/// UDP source port, with IPv6 EV[19:16] from the flow label.
+#[must_use]
+pub fn entropy_of(packet: &ReceivedPacket) -> u32 {
+    packet.flow_label & 0xF_0000 | u32::from(packet.udp_source_port)
+}
+
+/// The time stamp that a packet carries for its echo: TSETH of mrc data, PETH of a probe; 0 without one.
+fn time_stamp_of(packet: &ReceivedPacket) -> u16 {
+    let opcode = Opcode(packet.opcode);
+    let has = |kind| opcode.info().is_some_and(|info| info.has(kind));
+    let at = match packet.extension_words {
+        0 => return 0,
+        _ if has(HeaderKind::Peth) => 12,
+        _ if packet.timestamped && has(HeaderKind::Tseth) => 4,
+        _ => return 0,
+    };
+    u16::from_be_bytes([packet.extension.0[at], packet.extension.0[at + 1]])
+}
+
+/// A control packet of these extension headers.
+fn control(qpn: u32, opcode: Opcode, psn: Psn, entropy: u32, extension: &[&[u8]]) -> PacketDescriptor {
+    let bytes = extension.concat();
+    let mut headers = Extension::default();
+    headers.0[..bytes.len()].copy_from_slice(&bytes);
+    PacketDescriptor {
+        qpn,
+        opcode: opcode.0,
+        psn: psn.value(),
+        mrc: opcode.bit_order() == BitOrder::Mrc,
+        extension_words: (bytes.len() / 4) as u8,
+        entropy,
+        extension: headers,
+        ..PacketDescriptor::default()
+    }
+}
+
+fn wire_space(space: Space) -> SequenceSpace {
+    match space {
+        Space::Requests => SequenceSpace::Requests,
+        Space::Responses => SequenceSpace::Responses,
+    }
+}
+
+fn saturate(distance: i32) -> i16 {
+    distance.clamp(i16::MIN.into(), i16::MAX.into()) as i16
+}
+
+impl AckEngine {
+    /// The block after reset: no queue pair receives, all counters are 0.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            queue_pairs: vec![None; config.queue_pairs as usize],
+            counters: Counters::default(),
+        }
+    }
+
+    /// Counters so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes a context write that `qp_lookup` passed on. A queue pair that begins to receive has nothing to report; one that receives
+    /// already keeps what it has; one that no longer does loses it.
+    pub fn write_context(&mut self, context: &QueuePairContext) {
+        let receives = QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives);
+        let profile = Profile::from_code(context.profile).filter(|_| receives);
+        let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
+            return;
+        };
+        match (profile, &slot) {
+            (None, _) => *slot = None,
+            (Some(_), Some(_)) => {}
+            (Some(profile), None) => {
+                let space = |psn| SpaceState {
+                    cumulative: Psn::new(psn) - 1,
+                    ..SpaceState::default()
+                };
+                *slot = Some(QueuePair {
+                    profile,
+                    peer_qpn: context.peer_qpn,
+                    spaces: [space(context.psn), space(context.response_psn)],
+                    last_ack: None,
+                    last_cnp_ns: None,
+                });
+            }
+        }
+    }
+
+    /// Takes the report on a packet and gives what must be sent at once, at most an answer and a CNP.
+    pub fn report(
+        &mut self,
+        packet: &ReceivedPacket,
+        context: &PacketContext,
+        report: &Report,
+        pacing: &Pacing,
+        now_ns: u64,
+    ) -> Vec<PacketDescriptor> {
+        let qpn = packet.qpn;
+        let Some(mut queue_pair) = self.queue_pair(qpn) else {
+            return Vec::new();
+        };
+        let answer = match queue_pair.profile {
+            Profile::Roce => self.answer_roce(qpn, &queue_pair, packet, report),
+            Profile::Solar | Profile::Mrc => {
+                let space = Space::of(context);
+                let state = &mut queue_pair.spaces[space as usize];
+                state.note(packet, report, now_ns);
+                let due = state.is_due(packet, report, pacing);
+                match report.outcome {
+                    Outcome::Refused(reason) => reason
+                        .nack_reason()
+                        .map(|reason| self.nack(qpn, &queue_pair, space, packet, reason)),
+                    _ if due => Some(self.sack(qpn, &mut queue_pair, space, packet, report)),
+                    _ => None,
+                }
+            }
+        };
+        let congested = packet.ecn == CONGESTION_EXPERIENCED && queue_pair.profile == Profile::Roce;
+        let cnp = congested
+            .then(|| self.cnp(qpn, &mut queue_pair, packet, pacing, now_ns))
+            .flatten();
+        self.queue_pairs[qpn as usize] = Some(queue_pair);
+        answer.into_iter().chain(cnp).collect()
+    }
+
+    /// roce: one NAK for each gap; a duplicate that is not executed again is acknowledged by the last ACK.
+    fn answer_roce(
+        &mut self,
+        qpn: u32,
+        queue_pair: &QueuePair,
+        packet: &ReceivedPacket,
+        report: &Report,
+    ) -> Option<PacketDescriptor> {
+        let entropy = entropy_of(packet);
+        match report.outcome {
+            Outcome::Refused(Refusal::Sequence { first: true }) => {
+                let msn = queue_pair.last_ack.map_or(0, |(_, msn, _)| msn);
+                let next = report.cumulative.unwrap_or_default().next();
+                let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
+                Some(self.acknowledge(qpn, queue_pair.profile, next, syndrome, msn, entropy))
+            }
+            Outcome::Duplicate if !answers_with_data(packet) => queue_pair
+                .last_ack
+                .map(|(psn, msn, _)| self.acknowledge(qpn, queue_pair.profile, psn, Syndrome::ACK, msn, entropy)),
+            _ => None,
+        }
+    }
+
+    /// Takes an answer of `responder`.
+    pub fn answer(&mut self, answer: &Answer) -> Option<PacketDescriptor> {
+        let Some(mut queue_pair) = self.queue_pair(answer.qpn) else {
+            self.counters.drop_request = self.counters.drop_request.wrapping_add(1);
+            return None;
+        };
+        if answer.syndrome.is_ack() {
+            queue_pair.last_ack = Some((answer.psn, answer.msn, answer.entropy));
+            self.queue_pairs[answer.qpn as usize] = Some(queue_pair);
+        }
+        let Answer {
+            qpn,
+            psn,
+            syndrome,
+            msn,
+            entropy,
+        } = *answer;
+        Some(self.acknowledge(qpn, queue_pair.profile, psn, syndrome, msn, entropy))
+    }
+
+    /// Takes a probe: gives a SACK that answers it, and the last ACK once more, in case it was lost.
+    pub fn probe(&mut self, packet: &ReceivedPacket) -> Vec<PacketDescriptor> {
+        let qpn = packet.qpn;
+        let space = match packet.extension.0[0] >> 4 {
+            0 => Some(Space::Requests),
+            1 => Some(Space::Responses),
+            _ => None,
+        };
+        let found = self
+            .queue_pair(qpn)
+            .zip(space)
+            .filter(|(queue_pair, space)| match queue_pair.profile {
+                Profile::Roce => false,
+                Profile::Solar => true,
+                Profile::Mrc => *space == Space::Requests,
+            });
+        let Some((mut queue_pair, space)) = found else {
+            self.counters.drop_request = self.counters.drop_request.wrapping_add(1);
+            return Vec::new();
+        };
+        let id = i16::from_be_bytes([packet.extension.0[4], packet.extension.0[5]]);
+        let state = &mut queue_pair.spaces[space as usize];
+        state.reported();
+        let seth = Seth {
+            probe_response: true,
+            ack_psn_offset: id,
+            ..state.seth(self.config.window)
+        };
+        let sack = self.finish_sack(qpn, &queue_pair, space, seth, entropy_of(packet), time_stamp_of(packet));
+        self.queue_pairs[qpn as usize] = Some(queue_pair);
+        let ack = queue_pair
+            .last_ack
+            .filter(|_| space == Space::Requests)
+            .map(|(psn, msn, entropy)| self.acknowledge(qpn, queue_pair.profile, psn, Syndrome::ACK, msn, entropy));
+        [sack].into_iter().chain(ack).collect()
+    }
+
+    /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.
+    #[must_use]
+    pub fn due_ns(&self, qpn: u32, space: Space, pacing: &Pacing) -> Option<u64> {
+        let state = self.queue_pair(qpn)?.spaces[space as usize];
+        (state.packets > 0).then(|| state.since_ns.saturating_add(pacing.sack_timer_ns.into()))
+    }
+
+    /// The SACK of the timer, given at `now_ns`.
+    ///
+    /// # Errors
+    /// [`NotDue`]: the SACK may not be sent at this time.
+    pub fn expire(&mut self, qpn: u32, space: Space, pacing: &Pacing, now_ns: u64) -> Result<PacketDescriptor, NotDue> {
+        let due_ns = self.due_ns(qpn, space, pacing).ok_or(NotDue::Nothing)?;
+        let mut queue_pair = self.queue_pair(qpn).ok_or(NotDue::Nothing)?;
+        if now_ns < due_ns {
+            return Err(NotDue::Early { now_ns, due_ns });
+        }
+        let state = &mut queue_pair.spaces[space as usize];
+        state.reported();
+        let (entropy, time_stamp) = (state.entropy, state.time_stamp);
+        let seth = Seth {
+            ack_psn_offset: saturate(state.psn.distance(state.cumulative)),
+            ..state.seth(self.config.window)
+        };
+        self.counters.timer_sacks = self.counters.timer_sacks.wrapping_add(1);
+        let sack = self.finish_sack(qpn, &queue_pair, space, seth, entropy, time_stamp);
+        self.queue_pairs[qpn as usize] = Some(queue_pair);
+        Ok(sack)
+    }
+
+    fn queue_pair(&self, qpn: u32) -> Option<QueuePair> {
+        self.queue_pairs.get(qpn as usize).copied().flatten()
+    }
+
+    fn acknowledge(
+        &mut self,
+        qpn: u32,
+        profile: Profile,
+        psn: Psn,
+        syndrome: Syndrome,
+        msn: u32,
+        entropy: u32,
+    ) -> PacketDescriptor {
+        let counter = if syndrome.is_ack() {
+            &mut self.counters.acks
+        } else {
+            &mut self.counters.naks
+        };
+        *counter = counter.wrapping_add(1);
+        let opcode = match profile {
+            Profile::Mrc => Opcode::MRC_ACKNOWLEDGE,
+            Profile::Roce | Profile::Solar => Opcode::ACKNOWLEDGE,
+        };
+        let mut aeth = msn.to_be_bytes();
+        aeth[0] = syndrome.byte();
+        control(qpn, opcode, psn, entropy, &[&aeth])
+    }
+
+    /// The SACK that a packet makes due: of the 64 PSNs that it stands among.
+    fn sack(
+        &mut self,
+        qpn: u32,
+        queue_pair: &mut QueuePair,
+        space: Space,
+        packet: &ReceivedPacket,
+        report: &Report,
+    ) -> PacketDescriptor {
+        let state = &mut queue_pair.spaces[space as usize];
+        if report.far == 0 {
+            state.reported();
+        }
+        let marked = packet.ecn == CONGESTION_EXPERIENCED;
+        let seth = Seth {
+            feedback: if marked {
+                PathFeedback::SkipOnce
+            } else {
+                PathFeedback::Good
+            },
+            ack_psn_offset: saturate(Psn::new(packet.psn).distance(state.cumulative)),
+            sack_offset: saturate(1 + 64 * report.far as i32),
+            sack_bitmap: report.bitmap,
+            ..state.seth(self.config.window)
+        };
+        self.finish_sack(qpn, queue_pair, space, seth, entropy_of(packet), time_stamp_of(packet))
+    }
+
+    fn finish_sack(
+        &mut self,
+        qpn: u32,
+        queue_pair: &QueuePair,
+        space: Space,
+        seth: Seth,
+        entropy: u32,
+        time_stamp: u16,
+    ) -> PacketDescriptor {
+        self.counters.sacks = self.counters.sacks.wrapping_add(1);
+        let state = &queue_pair.spaces[space as usize];
+        let seth = Seth {
+            space: wire_space(space),
+            entropy,
+            spdcid: qpn as u16,
+            dpdcid: queue_pair.peer_qpn as u16,
+            ..seth
+        };
+        let cc_state = CcState {
+            tx_timestamp: time_stamp,
+            ooo_count: state.beyond_gap as u16,
+            rcvd_bytes: (state.received_bytes / u64::from(RCVD_BYTES_UNIT)) as u32 & 0xFF_FFFF,
+            ..CcState::default()
+        };
+        let headers: [&[u8]; 2] = [&seth.to_bytes(), &cc_state.to_bytes()];
+        control(qpn, Opcode::SACK, seth.cack_psn, entropy, &headers)
+    }
+
+    fn nack(
+        &mut self,
+        qpn: u32,
+        queue_pair: &QueuePair,
+        space: Space,
+        packet: &ReceivedPacket,
+        reason: NackReason,
+    ) -> PacketDescriptor {
+        self.counters.nacks = self.counters.nacks.wrapping_add(1);
+        let entropy = entropy_of(packet);
+        let neth = Neth {
+            space: wire_space(space),
+            reason,
+            entropy,
+            spdcid: qpn as u16,
+            dpdcid: queue_pair.peer_qpn as u16,
+            nack_psn: Psn::new(packet.psn),
+            cc_type: NETH_CC_TYPE,
+            tx_timestamp: time_stamp_of(packet),
+            ..Neth::default()
+        };
+        control(qpn, Opcode::NACK, neth.nack_psn, entropy, &[&neth.to_bytes()])
+    }
+
+    fn cnp(
+        &mut self,
+        qpn: u32,
+        queue_pair: &mut QueuePair,
+        packet: &ReceivedPacket,
+        pacing: &Pacing,
+        now_ns: u64,
+    ) -> Option<PacketDescriptor> {
+        let interval = u64::from(pacing.cnp_interval_ns);
+        if queue_pair
+            .last_cnp_ns
+            .is_some_and(|last| now_ns < last.saturating_add(interval))
+        {
+            self.counters.cnps_spared = self.counters.cnps_spared.wrapping_add(1);
+            return None;
+        }
+        queue_pair.last_cnp_ns = Some(now_ns);
+        self.counters.cnps = self.counters.cnps.wrapping_add(1);
+        Some(PacketDescriptor {
+            becn: true,
+            ..control(qpn, Opcode::CNP, Psn::default(), entropy_of(packet), &[&[0; CNP_BYTES]])
+        })
+    }
+}
+
+fn answers_with_data(packet: &ReceivedPacket) -> bool {
+    use spraynic_wire::Operation::{CompareSwap, FetchAdd, ReadRequest};
+    let operation = Opcode(packet.opcode).info().map(|info| info.operation);
+    matches!(operation, Some(ReadRequest | CompareSwap | FetchAdd))
+}
+
+impl SpaceState {
+    /// Notes what a report says.
+    fn note(&mut self, packet: &ReceivedPacket, report: &Report, now_ns: u64) {
+        self.cumulative = report.cumulative.unwrap_or(self.cumulative);
+        self.near = report.near;
+        self.beyond_gap = report.beyond_gap;
+        if !matches!(report.outcome, Outcome::Passed | Outcome::Stored) {
+            return;
+        }
+        self.received_bytes = self.received_bytes.wrapping_add(packet.payload_length.into());
+        if report.far == 0 {
+            if self.packets == 0 {
+                self.since_ns = now_ns;
+            }
+            self.packets += 1;
+            self.bytes = self.bytes.saturating_add(packet.payload_length.into());
+            self.psn = Psn::new(packet.psn);
+            self.entropy = entropy_of(packet);
+            self.time_stamp = time_stamp_of(packet);
+        }
+    }
+
+    /// Whether a packet that was not refused is answered by a SACK at once.
+    fn is_due(&self, packet: &ReceivedPacket, report: &Report, pacing: &Pacing) -> bool {
+        let enough = self.packets >= u32::from(pacing.sack_every.max(1))
+            || (pacing.sack_bytes > 0 && self.bytes >= pacing.sack_bytes);
+        enough
+            || report.far > 0
+            || packet.ack_request
+            || packet.retransmission
+            || packet.ecn == CONGESTION_EXPERIENCED
+            || report.outcome == Outcome::Duplicate
+    }
+
+    /// All that is near has been reported.
+    fn reported(&mut self) {
+        self.packets = 0;
+        self.bytes = 0;
+    }
+
+    /// A SACK of the PSNs behind the cumulative one.
+    fn seth(&self, window: u32) -> Seth {
+        Seth {
+            cack_psn: self.cumulative,
+            mpr: (window / MPR_UNIT) as u8,
+            sack_offset: 1,
+            sack_bitmap: self.near,
+            ..Seth::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "ack_engine_tests.rs"]
+mod tests;
