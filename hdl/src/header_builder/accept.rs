@@ -9,7 +9,7 @@ use super::templates::Templates;
 use crate::fields::Fields;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::PacketDescriptor;
-use spraynic_rtl::{AxiStream, MemoryStyle, Module, Signal, Stream, cat_lsb_first};
+use spraynic_rtl::{AxiStream, MemoryStyle, Module, Signal, Stream, cat, cat_lsb_first};
 
 /// Beats of payload that may wait: a first beat is seen 5 clocks before it is needed.
 const QUEUE_DEPTH: u32 = 16;
@@ -18,29 +18,28 @@ const QUEUE_DEPTH: u32 = 16;
 #[derive(Clone, Copy)]
 pub(super) struct Payload<'a> {
     pub(super) data: Signal<'a>,
-    /// Valid bytes, 0 to those of a beat.
-    pub(super) bytes: Signal<'a>,
+    /// Number of the last valid byte.
+    pub(super) last_byte: Signal<'a>,
     pub(super) last: Signal<'a>,
     pub(super) valid: Signal<'a>,
     /// A wire that the taker drives.
     pub(super) ready: Signal<'a>,
 }
 
-/// Number of ones in bits that begin with ones and end with zeros; their count is a power of two.
-fn count_leading<'a>(bits: &[Signal<'a>]) -> Signal<'a> {
-    if let [bit] = bits {
-        return *bit;
+/// Number of the last valid byte of a beat, from its `tkeep`, whose ones are contiguous from bit 0: halves it again and again.
+fn last_byte<'a>(keep: Signal<'a>) -> Signal<'a> {
+    let mut rest = keep;
+    let mut bits = vec![];
+    while rest.width() > 1 {
+        let half = rest.width() / 2;
+        let upper = rest.bit(half);
+        rest = upper.mux(rest.part(half, half), rest.part(0, half));
+        if half > 1 {
+            rest = rest.named(&format!("keep_of_{half}"));
+        }
+        bits.push(upper);
     }
-    let (low, high) = bits.split_at(bits.len() / 2);
-    let low_full = low[low.len() - 1];
-    let rest = low_full.mux(count_leading(high), count_leading(low));
-    let (top, below) = (rest.msb(), rest.width() - 1);
-    let mut parts = vec![];
-    if below > 0 {
-        parts.push(rest.part(0, below));
-    }
-    parts.extend([low_full & !top, low_full & top]);
-    cat_lsb_first(&parts)
+    cat(&bits)
 }
 
 /// The payload as it comes, without a queue.
@@ -50,7 +49,7 @@ pub(super) fn direct_payload<'a>(m: Module<'a>, stream: AxiStream<'a>) -> Payloa
     stream.user.ignore();
     Payload {
         data: stream.data,
-        bytes: count_leading(&stream.keep.to_bits()).named("payload_bytes"),
+        last_byte: last_byte(stream.keep).named("payload_last_byte"),
         last: stream.last,
         valid: stream.valid,
         ready,
@@ -65,8 +64,8 @@ pub(super) fn queued_payload<'a>(
     claimed: Signal<'a>,
 ) -> (Payload<'a>, Signal<'a>) {
     let bits = QUEUE_DEPTH.trailing_zeros();
-    let bytes = count_leading(&stream.keep.to_bits());
-    let word = cat_lsb_first(&[stream.data, bytes, stream.last]);
+    let last_byte = last_byte(stream.keep).named("payload_last_byte");
+    let word = cat_lsb_first(&[stream.data, last_byte, stream.last]);
     stream.user.ignore();
     let queue = m
         .memory("payload_queue", QUEUE_DEPTH, word.width())
@@ -104,10 +103,10 @@ pub(super) fn queued_payload<'a>(
     m.assert("claims_only_what_has_begun", !(claimed & !begun.any()));
 
     let word = queue.read_now(head);
-    let (data_bits, byte_bits) = (stream.data.width(), bytes.width());
+    let (data_bits, byte_bits) = (stream.data.width(), last_byte.width());
     let payload = Payload {
         data: word.part(0, data_bits),
-        bytes: word.part(data_bits, byte_bits),
+        last_byte: word.part(data_bits, byte_bits),
         last: word.msb(),
         valid: waiting.any(),
         ready,

@@ -46,9 +46,9 @@ impl<'a> Marks<'a> {
             (0..geometry.beat_bytes).map(|byte| beat.full | (beat.partial & beat.data_end.gt(beat.data_end.lit(byte))));
         let keep = (0..words).map(|word| !beat.last | beat.last_words.gt(beat.last_words.lit(word)));
         Self {
-            low: cat_lsb_first(&low.collect::<Vec<_>>()),
-            data: cat_lsb_first(&data.collect::<Vec<_>>()),
-            keep: cat_lsb_first(&keep.collect::<Vec<_>>()),
+            low: cat_lsb_first(&low.collect::<Vec<_>>()).named("beat_low"),
+            data: cat_lsb_first(&data.collect::<Vec<_>>()).named("beat_data"),
+            keep: cat_lsb_first(&keep.collect::<Vec<_>>()).named("beat_keep"),
             last: beat.last,
             user: beat.user,
         }

@@ -130,8 +130,12 @@ pub(super) fn sequencer<'a>(
         tail_alone,
     );
     let has_payload = register("frame_has_payload", "there is payload", load, taken.has_payload);
-    let expected = cat(&[!payload_end.any(), payload_end]);
-    let expected = register("last_payload_bytes", "bytes of the last payload beat", load, expected);
+    let expected = register(
+        "expected_last_byte",
+        "number of the last byte of the last payload beat",
+        load,
+        payload_end - payload_end.lit(1),
+    );
 
     // What is left of it.
     let beats_left = m.reg("beats_left", beats.width()).doc("beats behind this one");
@@ -176,7 +180,7 @@ pub(super) fn sequencer<'a>(
     fires.set(is_frame & (!wants | payload.valid & !discarding) & enable);
     take.set(fires & wants);
     payload.ready.set(discarding | is_frame & wants & enable);
-    let wrong_end = !payload.last | payload.bytes.ne(expected);
+    let wrong_end = !payload.last | payload.last_byte.ne(expected);
     let wrong = take & last_payload.mux(wrong_end, payload.last);
     let bad = (mismatch | wrong).named("frame_bad");
     let early = take & payload.last & !last_payload;
