@@ -224,3 +224,25 @@ pub(super) fn accept<'a>(
         moves,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spraynic_rtl::{Bits, Context, Evaluator};
+
+    #[test]
+    fn the_last_byte_of_every_contiguous_keep_is_found() {
+        for bytes in [8, 16, 32, 64, 128] {
+            let context = Context::new();
+            let m = context.module("probe");
+            m.output_of("last_byte", last_byte(m.input("keep", bytes)));
+            let mut run = Evaluator::new(m.finish());
+            for last in 0..bytes {
+                let mut keep = Bits::zero(bytes);
+                (0..=last).for_each(|byte| keep.set_bit(byte, true));
+                run.set("keep", keep);
+                assert_eq!(run.get_u64("last_byte"), u64::from(last), "of {bytes}");
+            }
+        }
+    }
+}

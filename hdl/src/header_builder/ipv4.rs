@@ -102,3 +102,35 @@ pub(super) fn with_checksum<'a>(
     }
     patched
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use spraynic_rtl::{Context, Evaluator};
+
+    proptest! {
+        /// As the block sums: a length and an identification first, then what a template decides, at least 0x8511.
+        #[test]
+        fn sums_are_those_of_rfc_1071(
+            length in 40u32..8192,
+            identification in prop_oneof![any::<u16>(), 0xE000u16..=0xFFFF],
+            constant in 1..=0xFFFFu32,
+        ) {
+            let context = Context::new();
+            let m = context.module("probe");
+            let [length_in, identification_in, constant_in] =
+                ["length", "identification", "constant"].map(|name| m.input(name, 16));
+            let varying = add_with_carry(length_in, identification_in, m.low());
+            m.output_of("sum", fold(add_word(varying, constant_in)));
+            let mut run = Evaluator::new(m.finish());
+            run.set("length", length);
+            run.set("identification", identification);
+            run.set("constant", constant);
+            let sum = length + u32::from(identification) + constant;
+            let folded = (sum & 0xFFFF) + (sum >> 16);
+            let folded = (folded & 0xFFFF) + (folded >> 16);
+            prop_assert_eq!(run.get_u64("sum"), u64::from(folded));
+        }
+    }
+}

@@ -199,3 +199,40 @@ fn two_steps<'a>(
     let marks = marks.registered(m, "step_2", load);
     (choose(&marks, low, step_2), marks, step_2_valid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spraynic_config::{NicConfig, Preset};
+    use spraynic_rtl::{Bits, Context, Evaluator};
+
+    /// Both steps together bring byte 0 to where the header ends, for each place, at every width.
+    #[test]
+    fn the_steps_rotate_to_every_position() {
+        for preset in Preset::ALL {
+            let geometry = Geometry::new(&NicConfig::preset(*preset));
+            let context = Context::new();
+            let m = context.module("probe");
+            let data = m.input("data", geometry.beat_bits());
+            let place = m.input("place", geometry.place_bits().max(1));
+            let mut rotated = rotate(data, 2);
+            for step in geometry.steps() {
+                rotated = step.choose(place, |words| rotate(rotated, words * 4));
+            }
+            m.output_of("rotated", rotated);
+            let mut run = Evaluator::new(m.finish());
+            let bytes: Vec<u8> = (0..geometry.beat_bytes as u8).collect();
+            run.set("data", Bits::from_bytes(geometry.beat_bits(), &bytes));
+            for (position, code) in geometry.places() {
+                run.set("place", code);
+                let mut expected = bytes.clone();
+                expected.rotate_right((position * 4 + 2) as usize);
+                assert_eq!(
+                    run.get("rotated").to_bytes(),
+                    expected,
+                    "{preset:?}, position {position}"
+                );
+            }
+        }
+    }
+}
