@@ -16,6 +16,7 @@ pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;
 pub mod qp_lookup;
+pub mod receive_pipeline;
 #[cfg(test)]
 mod received_frames;
 pub mod reorder_buffer;

@@ -43,7 +43,7 @@ impl From<&NicConfig> for Config {
 }
 
 /// Sequence space of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// Requests of the peer.
     Requests = 0,
