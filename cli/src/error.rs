@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use spraynic_config::ConfigError;
+use spraynic_cosim::{BuildError, ReplayError, SimulationError, TraceError};
 
 /// How a command that ran to its end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,15 @@ pub(crate) enum CliError {
         /// What is wrong with it.
         message: String,
     },
+    /// A model cannot be built.
+    #[error("{0}")]
+    Build(#[from] BuildError),
+    /// A waveform cannot be written.
+    #[error("{0}")]
+    Simulation(#[from] SimulationError),
+    /// A trace cannot be read or written.
+    #[error("{0}")]
+    Trace(#[from] TraceError),
     /// Standard output does not take what is printed.
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
@@ -67,11 +77,24 @@ impl CliError {
         move |source| Self::File { path, action, source }
     }
 
-    /// 2 for what the caller must write differently, 1 for all else.
+    /// 2 for what the caller must write differently or install, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Usage(_) => 2,
+            Self::Config(_)
+            | Self::Usage(_)
+            | Self::Build(BuildError::Tool(_))
+            | Self::Trace(TraceError::Format { .. } | TraceError::Version { .. }) => 2,
+            Self::Build(_) | Self::Simulation(_) | Self::Trace(TraceError::File { .. }) => 1,
             Self::File { .. } | Self::NotOurs(_) | Self::Content { .. } | Self::Print(_) => 1,
+        }
+    }
+}
+
+impl From<ReplayError> for CliError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Build(error) => Self::Build(error),
+            ReplayError::Simulation(error) => Self::Simulation(error),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The blocks of `spraynic-hdl`, as the generator takes them.
 
 use spraynic_config::NicConfig;
+use spraynic_cosim::ModelSource;
 use spraynic_hdl::EmitError;
+use spraynic_rtl::Context;
 
 use crate::error::CliError;
 use crate::generate::{BlockSummary, Design, Library};
@@ -35,4 +37,17 @@ impl Library for Hdl {
             files: files.into_iter().map(|file| (file.name, file.text)).collect(),
         })
     }
+}
+
+/// The names of all blocks.
+pub(crate) fn names() -> String {
+    let names: Vec<_> = spraynic_hdl::blocks().iter().map(|block| block.name).collect();
+    names.join(", ")
+}
+
+/// What a block's model is built from; `None`: there is no such block. The configuration must be valid.
+pub(crate) fn model_source(config: &NicConfig, block: &str) -> Option<ModelSource> {
+    let block = spraynic_hdl::blocks().iter().find(|known| known.name == block)?;
+    let context = Context::new();
+    Some(ModelSource::from_definition(block.build(&context, config)))
 }

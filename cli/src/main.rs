@@ -1,14 +1,16 @@
 //! The spraynic command line: reads arguments, calls the libraries, prints what they say. It has no logic of its own.
 //!
 //! Exit status: 0 done; 1 a failure was found (bad packet, mismatch) or reading or writing failed; 2 wrong usage or
-//! configuration.
+//! configuration, or a tool is missing.
 
 mod config_command;
+mod cosim;
 mod decode;
 mod error;
 mod generate;
 mod library;
 mod progress;
+mod replay;
 mod source;
 
 use std::process::ExitCode;
@@ -29,6 +31,8 @@ struct Arguments {
 enum Command {
     Config(config_command::ConfigCommand),
     Generate(generate::GenerateCommand),
+    Cosim(cosim::CosimCommand),
+    Replay(replay::ReplayCommand),
     Decode(decode::DecodeCommand),
 }
 
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Config(command) => command.run(),
         Command::Generate(command) => command.run(&library::Hdl),
+        Command::Cosim(command) => command.run(),
+        Command::Replay(command) => command.run(),
         Command::Decode(command) => command.run(),
     };
     match result {

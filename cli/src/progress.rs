@@ -9,6 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Time between two looks at work on another thread.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// Progress of one piece of work.
 pub(crate) struct Progress {
     label: &'static str,
@@ -19,6 +22,26 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// The same for a command that prints nothing before its end: shown also where standard output is a terminal.
+    pub(crate) fn before_result(label: &'static str, total: u64) -> Self {
+        let mut progress = Self::new(label, total);
+        progress.terminal = std::io::stderr().is_terminal();
+        progress
+    }
+
+    /// Does one piece of work whose end is not known, on another thread.
+    pub(crate) fn during<T: Send>(label: &'static str, work: impl FnOnce() -> T + Send) -> T {
+        let progress = Self::before_result(label, 0);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            while !worker.is_finished() {
+                progress.set(0);
+                std::thread::sleep(GLANCE);
+            }
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
     /// Starts to count up to `total`; 0 where the end is not known.
     pub(crate) fn new(label: &'static str, total: u64) -> Self {
         Self {
@@ -42,6 +65,9 @@ impl Progress {
         }
         if let Some(bar) = bar.as_ref() {
             bar.set_position(done);
+            if self.total == 0 {
+                bar.tick();
+            }
         }
     }
 

@@ -368,6 +368,12 @@ impl<'s> Bench<'s> {
     /// # Errors
     /// A stream or port is not there or cannot carry what the stimulus says, or the model stopped.
     pub fn new(simulation: &'s mut Simulation, stimulus: &Stimulus, limits: Limits) -> Result<Self, BenchError> {
+        if stimulus.reset_clocks > limits.most_clocks {
+            return Err(BenchError::TooLong {
+                clocks: limits.most_clocks,
+                state: format!("  the reset alone takes {} clocks", stimulus.reset_clocks),
+            });
+        }
         simulation.clear_inputs();
         let mut later = Vec::new();
         for given in &stimulus.inputs {

@@ -150,7 +150,7 @@ impl Trace {
         struct Head {
             version: u32,
         }
-        let text = fs::read_to_string(path).map_err(|source| TraceError::File {
+        let text = fs::read(path).map_err(|source| TraceError::File {
             action: "read",
             path: path.to_path_buf(),
             source,
@@ -159,14 +159,14 @@ impl Trace {
             path: path.to_path_buf(),
             source,
         };
-        let Head { version } = serde_json::from_str(&text).map_err(format)?;
+        let Head { version } = serde_json::from_slice(&text).map_err(format)?;
         if version != TRACE_VERSION {
             return Err(TraceError::Version {
                 path: path.to_path_buf(),
                 found: version,
             });
         }
-        serde_json::from_str(&text).map_err(format)
+        serde_json::from_slice(&text).map_err(format)
     }
 }
 

@@ -13,8 +13,10 @@ use spraynic_wire::Packet;
 use thiserror::Error;
 
 use crate::bench::{Agent, Answer, Outcome, Stimulus};
+use crate::scoreboard::{Expectation, Format};
 use crate::stream::{Frame, Pattern, Received, SinkChecks};
 
+pub mod campaign;
 pub mod strategy;
 
 /// Clocks from a context's acceptance until work may come: the tables are written by then.
@@ -251,6 +253,67 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+impl Scenario {
+    /// What should have come out, for a trace: the golden model's frames, in the order of those that came. In the place of a frame that is
+    /// wrong stands the one that is most like it.
+    #[must_use]
+    pub fn expectation(&self, config: &NicConfig, outcome: &Outcome) -> Expectation {
+        let mut golden = self.golden(config);
+        let mut memory = self.memory();
+        let mut frames = Vec::new();
+        for frame in outcome.received("m_axis") {
+            let built = self.time_ns..=self.time_ns + frame.first_cycle * NANOSECONDS_A_CLOCK;
+            match golden.follow(&frame.data, &mut memory, built.clone()) {
+                Ok(_) => frames.push(frame.data.clone()),
+                Err(mismatch) => {
+                    // Without a candidate nothing was to come: the frame is too much.
+                    let Some(right) = nearest(mismatch) else { continue };
+                    // It is a candidate, so it can be followed.
+                    let _ = golden.follow(&right, &mut memory, built);
+                    frames.push(right);
+                }
+            }
+        }
+        if let Err(missing) = golden.finish(&mut memory) {
+            frames.extend(missing.candidates.into_iter().map(|(_, frame)| frame));
+        }
+        counted(&golden)
+            .stream("m_axis", Format::Packet, frames.into_iter().map(Frame::new))
+            .unchecked("m_axis_payload_request")
+    }
+
+    /// What should come out whatever the order, for a trace of a run that came to no end: the counters.
+    #[must_use]
+    pub fn counters_alone(&self, config: &NicConfig) -> Expectation {
+        let mut golden = self.golden(config);
+        // All frames are missing; taking them counts them.
+        let _ = golden.finish(&mut self.memory());
+        counted(&golden).unchecked("m_axis").unchecked("m_axis_payload_request")
+    }
+}
+
+/// The counters of a golden model.
+fn counted(golden: &TransmitPipeline) -> Expectation {
+    named(&golden.counters())
+        .into_iter()
+        .fold(Expectation::default(), |expectation, (name, value)| {
+            expectation.counter(&name, value.into())
+        })
+}
+
+/// The candidate that differs from what came in the fewest bytes.
+fn nearest(mismatch: Mismatch) -> Option<Vec<u8>> {
+    let Mismatch { observed, candidates } = mismatch;
+    let distance = |frame: &[u8]| {
+        let wrong = frame.iter().zip(&observed).filter(|(a, b)| a != b).count();
+        wrong + frame.len().abs_diff(observed.len())
+    };
+    candidates
+        .into_iter()
+        .map(|(_, frame)| frame)
+        .min_by_key(|frame| distance(frame))
 }
 
 /// What came and what could have come, with the fields of each.

@@ -153,6 +153,7 @@ pub struct Model {
     directory: PathBuf,
     verilator: String,
     waveform: Option<Waveform>,
+    cached: bool,
 }
 
 impl Model {
@@ -172,6 +173,12 @@ impl Model {
     #[must_use]
     pub fn verilator_version(&self) -> &str {
         &self.verilator
+    }
+
+    /// Whether it was in the cache, and nothing was compiled.
+    #[must_use]
+    pub fn was_cached(&self) -> bool {
+        self.cached
     }
 
     /// The waveform format that it writes, when it was built with tracing.
@@ -297,7 +304,9 @@ impl Builder {
         for (name, text) in &source.files {
             key = key.part(name).part(text);
         }
+        let mut cached = true;
         let entry = cache.get_or_build("models", &key.finish(), |directory| {
+            cached = false;
             let job = Job {
                 source,
                 verilator: &verilator,
@@ -323,6 +332,7 @@ impl Builder {
             directory: entry,
             verilator: verilator.version,
             waveform,
+            cached,
         }))
     }
 

@@ -18,6 +18,9 @@ use crate::stream::{Frame, Received};
 pub struct Expectation {
     /// Streams out of the model. One that is not listed must give nothing.
     pub streams: Vec<ExpectedStream>,
+    /// Streams that may give anything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<String>,
     /// Counters at the end, by their names without `count_`. One that is not listed may have any value.
     pub counters: BTreeMap<String, u64>,
 }
@@ -53,6 +56,13 @@ impl Expectation {
         self
     }
 
+    /// Lets a stream give anything.
+    #[must_use]
+    pub fn unchecked(mut self, stream: &str) -> Self {
+        self.unchecked.push(stream.to_owned());
+        self
+    }
+
     /// Adds a counter, by its name without `count_`.
     #[must_use]
     pub fn counter(mut self, name: &str, value: u64) -> Self {
@@ -73,7 +83,8 @@ impl Expectation {
             }
             expected.check(outcome.received(&expected.stream))?;
         }
-        for sink in &outcome.sinks {
+        let checked = |stream: &String| !self.unchecked.contains(stream);
+        for sink in outcome.sinks.iter().filter(|sink| checked(&sink.stream)) {
             if let (Some(received), None) = (
                 sink.frames.first(),
                 self.streams.iter().find(|expected| expected.stream == sink.stream),

@@ -57,24 +57,25 @@ pub fn scenario(config: &NicConfig, size: Size) -> impl Strategy<Value = Scenari
         prop::collection::vec(control(config), 0..=size.others),
         prop::collection::vec(prop::collection::vec(any::<u8>(), 60..300), 0..=size.others),
     );
+    // Shrinking goes from left to right: first less work, then simpler numbers.
     (
+        sources,
+        patterns,
+        memory(),
         contexts,
         templates,
         any::<u16>(),
         any::<u32>(),
-        sources,
-        memory(),
-        patterns,
     )
         .prop_map(
             |(
+                (requests, responses, control, slow_path),
+                patterns,
+                memory,
                 contexts,
                 templates,
                 identification,
                 time,
-                (requests, responses, control, slow_path),
-                memory,
-                patterns,
             )| {
                 Scenario {
                     contexts,
