@@ -149,7 +149,7 @@ macro_rules! descriptor {
 
 mod receive;
 
-pub use receive::{PacketContext, QueuePairContext, QueuePairState, ReceivedPacket};
+pub use receive::{MemoryRegion, PacketContext, QueuePairContext, QueuePairState, ReceivedPacket};
 
 descriptor! {
     /// A work request (WQE), 64 bytes: one message that the host asks for.
@@ -341,7 +341,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 9] = [
+pub static LAYOUTS: [Layout; 10] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -351,6 +351,7 @@ pub static LAYOUTS: [Layout; 9] = [
     Layout::of::<ReceivedPacket>(),
     Layout::of::<QueuePairContext>(),
     Layout::of::<PacketContext>(),
+    Layout::of::<MemoryRegion>(),
 ];
 
 /// `CompareSwap` as `compare_swap`.
@@ -381,6 +382,7 @@ mod tests {
             ReceivedPacket::width(),
             QueuePairContext::width(),
             PacketContext::width(),
+            MemoryRegion::width(),
         ] {
             assert_eq!(width % 8, 0, "{width}");
         }

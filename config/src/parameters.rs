@@ -243,5 +243,8 @@ parameters! {
         guaranteed_slots: u32 = Allowed::Range { min: 1, max: 64 }, "packets",
             [1, 2, 2, 2],
             "Slots of the pool that other queue pairs cannot take, for each queue pair that may use the solar profile.";
+        memory_regions: u32 = Allowed::PowerOfTwo { min: 2, max: 65_536 }, "regions",
+            [64, 1024, 4096, 16_384],
+            "Memory regions that peers may reach by R_Key. Block RAM of their table grows with it.";
     }
 }

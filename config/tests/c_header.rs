@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
-    Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, PacketContext, PacketDescriptor, PayloadRequest,
-    QueuePairContext, ReceivedPacket, SliceContext, WorkRequest, c_header,
+    Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryRegion, PacketContext, PacketDescriptor,
+    PayloadRequest, QueuePairContext, ReceivedPacket, SliceContext, WorkRequest, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -101,6 +101,7 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         ReceivedPacket::NAME => ReceivedPacket::unpack(bytes).pack(),
         QueuePairContext::NAME => QueuePairContext::unpack(bytes).pack(),
         PacketContext::NAME => PacketContext::unpack(bytes).pack(),
+        MemoryRegion::NAME => MemoryRegion::unpack(bytes).pack(),
         other => panic!("add {other} here"),
     }
 }

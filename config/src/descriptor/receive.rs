@@ -77,6 +77,23 @@ descriptor! {
     }
 }
 
+descriptor! {
+    /// A memory region that the peer may reach by its R_Key: written when it is registered, and invalid when it is given up.
+    MemoryRegion {
+        generation: u8 = 8, "low byte of the R_Key: another one than before makes old keys useless";
+        index: u32 = 24, "region to write: the upper 24 bits of the R_Key";
+        valid: bool = 1, "the region may be reached";
+        remote_write: bool = 1, "the peer may WRITE";
+        remote_read: bool = 1, "the peer may READ";
+        remote_atomic: bool = 1, "the peer may use atomics";
+        reserved_0: u8 = 4, "zero";
+        protection_domain: u32 = 24, "protection domain: that of the queue pair must be the same";
+        base: u64 = 64, "virtual address of the first byte";
+        length: u64 = 64, "bytes";
+        address: u64 = 64, "byte address of the first byte in memory";
+    }
+}
+
 /// State of a queue pair (IBA volume 1, section 10.3.1), as far as the receive path tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
