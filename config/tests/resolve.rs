@@ -402,11 +402,16 @@ fn allowed_value(allowed: Allowed) -> BoxedStrategy<Value> {
     }
 }
 
+/// Each parameter or not: with all of them at random, most configurations contradict themselves.
 fn any_overrides() -> impl Strategy<Value = Vec<String>> {
     PARAMETERS
         .iter()
-        .map(|parameter| allowed_value(parameter.allowed).prop_map(|value| format!("{}={value}", parameter.key)))
+        .map(|parameter| {
+            let set = allowed_value(parameter.allowed).prop_map(|value| format!("{}={value}", parameter.key));
+            proptest::option::weighted(0.4, set)
+        })
         .collect::<Vec<_>>()
+        .prop_map(|overrides| overrides.into_iter().flatten().collect())
 }
 
 proptest! {
