@@ -408,7 +408,7 @@ fn any_overrides() -> impl Strategy<Value = Vec<String>> {
         .iter()
         .map(|parameter| {
             let set = allowed_value(parameter.allowed).prop_map(|value| format!("{}={value}", parameter.key));
-            proptest::option::weighted(0.4, set)
+            proptest::option::weighted(0.15, set)
         })
         .collect::<Vec<_>>()
         .prop_map(|overrides| overrides.into_iter().flatten().collect())
