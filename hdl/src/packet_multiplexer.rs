@@ -1,12 +1,12 @@
 //! `packet_multiplexer`: several streams of frames become one; it switches at frame boundaries only, round robin.
 //!
-//! It never cuts, mixes or changes a frame, and costs no clock between frames, whichever inputs they come from.
+//! It never cuts, mixes or changes a frame, and costs no clock between frames, whichever inputs they come from. The output is
+//! registered, `tready` is not: it follows `m_axis_tready` in the same clock.
 //! Theory of operation: `docs/src/blocks/packet_multiplexer.md`.
 
-use spraynic_rtl::{AxiStream, Context, Definition, cat_lsb_first};
+use spraynic_rtl::{AxiStream, Context, Definition, Signal, cat_lsb_first};
 
 use crate::round_robin_arbiter::arbitrate;
-use crate::skid_buffer::register_axi;
 
 /// Name of the block.
 pub const NAME: &str = "packet_multiplexer";
@@ -35,40 +35,54 @@ pub fn packet_multiplexer(context: &Context, inputs: u32, width: u32, user: u32)
         .collect();
     let output = AxiStream::master(m, "m_axis", width, user, "all frames, registered");
 
-    let in_frame = m
-        .reg("in_frame", 1)
-        .reset(0)
-        .doc("a frame is under way: its input keeps the output");
-    let owner = m.reg("owner", inputs).doc("input of the frame under way, one-hot");
-    let merged = AxiStream::wires(m, "merged", width, user);
-    let request = cat_lsb_first(&streams.iter().map(|stream| stream.valid).collect::<Vec<_>>()).named("request");
-    let grant = arbitrate(m, "u_arbiter", request, merged.fires() & !in_frame);
-    let selected = in_frame.mux(owner, grant).named("selected");
+    // Who has the output is a register, so that no arbitration stands before the data. It is chosen one clock ahead, among
+    // those who wait already: they will still wait then. Where nobody else waits, the output stays where it is.
+    let selected = m
+        .reg("selected", inputs)
+        .reset(1)
+        .doc("input that has the output, one-hot");
+    let in_frame = m.reg("in_frame", 1).reset(0).doc("a frame of it is under way");
+    let offered = m.reg("offered", 1).reset(0).doc("`word` is valid");
+    let word_free = (!offered | output.ready).named("word_free");
 
-    let gated = streams.iter().zip(selected.to_bits()).map(|(stream, selected)| {
-        let beat = stream.pack();
-        beat & selected.repeat(beat.width())
-    });
-    let beat = gated
-        .reduce(|left, right| left | right)
-        .expect("at least one input")
-        .named("beat");
-    merged.set_packed(beat);
-    // Outside a frame somebody is selected whenever somebody asks.
-    merged.valid.set(in_frame.mux((owner & request).any(), request.any()));
-    for (stream, selected) in streams.iter().zip(selected.to_bits()) {
-        stream.ready.set(selected & merged.ready);
+    let request = cat_lsb_first(&streams.iter().map(|stream| stream.valid).collect::<Vec<_>>()).named("request");
+    let valid = (request & selected).any().named("valid");
+    let selection = selected.to_bits();
+    let beat = joined(streams.iter().map(AxiStream::pack).zip(selection.clone())).named("beat");
+    let last = joined(streams.iter().map(|stream| stream.last).zip(selection.clone())).named("last");
+    for (stream, selected) in streams.iter().zip(selection) {
+        stream.ready.set(selected & word_free);
     }
-    m.when(merged.fires(), || in_frame.set(!merged.last));
-    m.when(!in_frame, || owner.set(grant));
-    register_axi(m, "u_output", merged).connect(output);
+    let moves = (valid & word_free).named("moves");
+    m.when(moves, || in_frame.set(!last));
+
+    let may_switch = ((moves & last) | (!in_frame & !valid)).named("may_switch");
+    let others = (request & !selected).named("others");
+    let switches = (may_switch & others.any()).named("switches");
+    let grant = arbitrate(m, "u_arbiter", others, switches);
+    m.when(switches, || selected.set(grant));
+
+    let word = m.reg("word", beat.width()).doc("the beat that is offered");
+    m.when(word_free, || {
+        word.set(beat);
+        offered.set(valid);
+    });
+    output.set_packed(word);
+    output.valid.set(offered);
 
     m.assert(
-        "one_input_at_most_is_selected",
-        (selected & (selected - selected.lit(1))).eq_lit(0),
+        "one_input_is_selected",
+        selected.any() & (selected & (selected - selected.lit(1))).eq_lit(0),
     );
-    m.assert("a_frame_has_an_owner", !in_frame | owner.any());
     m.finish()
+}
+
+/// Of values with a bit each, of which one at most is set: the value of that one, else 0.
+fn joined<'a>(values: impl Iterator<Item = (Signal<'a>, Signal<'a>)>) -> Signal<'a> {
+    values
+        .map(|(value, selected)| value & selected.repeat(value.width()))
+        .reduce(|left, right| left | right)
+        .expect("at least one input")
 }
 
 #[cfg(test)]
