@@ -5,7 +5,8 @@
 //! in the Verilog.
 
 use crate::module::{InstanceHandle, Module};
-use crate::signal::{Signal, cat_lsb_first};
+use crate::shape::cat_lsb_first;
+use crate::signal::Signal;
 
 /// A struct of signals with a fixed order of fields.
 pub trait Bundle<'a>: Copy {

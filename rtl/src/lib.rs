@@ -32,7 +32,9 @@ mod ir;
 mod keywords;
 mod memory;
 mod module;
+mod operators;
 mod ram;
+mod shape;
 mod signal;
 mod verilog;
 
@@ -44,7 +46,8 @@ pub use evaluator::Evaluator;
 pub use ir::{MemoryStyle, ReadDuringWrite};
 pub use memory::MemoryHandle;
 pub use module::{Definition, InstanceHandle, Module, Port, Switch, When};
-pub use signal::{Signal, cat, cat_lsb_first};
+pub use shape::{cat, cat_lsb_first};
+pub use signal::Signal;
 pub use verilog::VerilogFile;
 
 /// The code of README.md is compiled and run.
