@@ -75,6 +75,7 @@ pub(super) fn queued_payload<'a>(
         m.reg("payload_tail", bits).reset(0),
     );
     let waiting = m.reg("payload_waiting", bits + 1).reset(0).doc("beats in the queue");
+    let valid = m.reg("payload_valid", 1).reset(0).doc("the queue is not empty");
     let begun = m
         .reg("payload_begun", bits + 1)
         .reset(0)
@@ -87,7 +88,7 @@ pub(super) fn queued_payload<'a>(
 
     stream.ready.set(!waiting.msb());
     let push = stream.fires().named("payload_push");
-    let pop = (waiting.any() & ready).named("payload_pop");
+    let pop = (valid & ready).named("payload_pop");
     queue.write(push, tail, word);
     m.when(push, || {
         tail.set(tail + tail.lit(1));
@@ -99,6 +100,7 @@ pub(super) fn queued_payload<'a>(
             .else_when(down & !up, || count.set(count - count.lit(1)));
     };
     step(waiting, push, pop);
+    valid.set(push | valid & !(pop & waiting.eq_lit(1)));
     step(begun, push & at_start, claimed);
     m.assert("claims_only_what_has_begun", !(claimed & !begun.any()));
 
@@ -108,7 +110,7 @@ pub(super) fn queued_payload<'a>(
         data: word.part(0, data_bits),
         last_byte: word.part(data_bits, byte_bits),
         last: word.msb(),
-        valid: waiting.any(),
+        valid,
         ready,
     };
     (payload, begun.any())
@@ -178,7 +180,7 @@ pub(super) fn accept<'a>(
     };
     let qpn = fields.get("qpn");
     let index_bits = config.qpn_bits();
-    let template = templates.read(takes, qpn.part(0, index_bits));
+    let template = templates.read(free, qpn.part(0, index_bits));
 
     let (length, words) = (fields.get("payload_length"), fields.get("extension_words"));
     let has_payload = length.any();
@@ -218,7 +220,7 @@ pub(super) fn accept<'a>(
         },
     };
     Stage {
-        taken: taken.registered(m, "taken", takes),
+        taken: taken.registered(m, "taken", free),
         template,
         valid,
         moves,

@@ -149,11 +149,6 @@ impl Geometry {
         2 + 4 * (lower + self.max_extension_words()) + UDP_BYTES + BTH_BYTES
     }
 
-    /// Beats that the longest header touches.
-    pub(super) fn header_beats(&self) -> u32 {
-        self.max_header_bytes().div_ceil(self.beat_bytes)
-    }
-
     /// Where payload can begin in a beat: byte 2 behind these words. One position stands in where none occurs.
     pub(super) fn positions(&self) -> BTreeSet<u32> {
         let transport = (UDP_BYTES + BTH_BYTES) / 4;

@@ -118,10 +118,11 @@ pub(super) fn merger<'a>(
 
     enable.set(!out_valid | output.ready);
     let out_data = m.reg("out_data", geometry.beat_bits());
-    let moves = enable & valid;
-    let marks = marks.registered_out(m, moves);
-    m.when(moves, || out_data.set(data));
-    m.when(enable, || out_valid.set(valid));
+    let marks = marks.registered_out(m, enable);
+    m.when(enable, || {
+        out_data.set(data);
+        out_valid.set(valid);
+    });
     output.data.set(out_data);
     output.keep.set(spread(m.high(), marks.keep, 1));
     output.last.set(marks.last);
@@ -180,14 +181,15 @@ fn two_steps<'a>(
     };
     let step_1_valid = valid_register("step_1_valid", beat.valid);
     let rotated = coarse.choose(beat.place, |words| rotate(payload.data, words * 4 + 2));
-    let step_1 = register("step_1_payload", beat.valid, rotated);
-    let header = register("step_1_header", beat.valid, beat.header);
-    let from_header = register("step_1_from_header", beat.valid, beat.from_header);
+    let step_1 = register("step_1_payload", enable, rotated);
+    let header = register("step_1_header", enable, beat.header);
+    let from_header = register("step_1_from_header", enable, beat.from_header);
     let place = fine
         .field(beat.place)
-        .map_or(beat.place.lit(0), |field| register("step_1_place", beat.valid, field));
-    let marks = marks.registered(m, "step_1", beat.valid);
+        .map_or(beat.place.lit(0), |field| register("step_1_place", enable, field));
+    let marks = marks.registered(m, "step_1", enable);
 
+    // A gap between the beats of a frame leaves what the next beat needs.
     let load = enable & step_1_valid;
     let step_2_valid = valid_register("step_2_valid", step_1_valid);
     let step_2 = register(

@@ -4,9 +4,10 @@
 //! does not move payload bytes: `merger` does.
 
 use super::accept::{Payload, Stage};
-use super::fields;
+use super::fields::{self, Lengths};
 use super::geometry::{Geometry, pick};
 use super::ipv4::{Ipv4, with_checksum};
+use super::stage::Taken;
 use crate::counter::{Counter, count_when};
 use spraynic_rtl::{Module, Signal, cat, cat_lsb_first};
 
@@ -45,6 +46,95 @@ pub(super) struct Inputs<'a> {
     pub(super) identification: Signal<'a>,
 }
 
+/// What is known of a frame when its header is built, and stays so.
+struct Announced<'a> {
+    place: Signal<'a>,
+    last_words: Signal<'a>,
+    data_end: Signal<'a>,
+    tail_alone: Signal<'a>,
+    has_payload: Signal<'a>,
+    last_byte: Signal<'a>,
+}
+
+fn announced<'a>(
+    m: Module<'a>,
+    geometry: &Geometry,
+    taken: &Taken<'a>,
+    lengths: &Lengths<'a>,
+    free: Signal<'a>,
+) -> Announced<'a> {
+    let (byte_bits, word_bits) = (geometry.byte_bits(), geometry.word_bits());
+    let register = |name: &str, text: &str, value: Signal<'a>| {
+        let register = m.reg(name, value.width()).doc(text);
+        m.when(free, || register.set(value));
+        register
+    };
+    let position = lengths.header_words.part(0, word_bits);
+    let codes: Vec<_> = (geometry.places().into_iter())
+        .map(|(position, code)| (position, m.lit(code, geometry.place_bits().max(1))))
+        .collect();
+    let place = match codes[..] {
+        [(_, single)] => single,
+        _ => register(
+            "payload_place",
+            "where payload begins, as a code",
+            pick(position, &codes),
+        ),
+    };
+    let last_words = lengths.frame_words.part(0, word_bits);
+    let tail_alone = !last_words.any() | last_words.eq_lit(1) & lengths.pad.all();
+    let payload_end = taken.payload_length.part(0, byte_bits);
+    Announced {
+        place,
+        last_words: register("last_words", "words of the last beat, less 2 bytes", last_words),
+        data_end: register(
+            "data_end",
+            "bytes of header and payload in the beat in which they end",
+            payload_end + cat(&[position, m.lit(2, 2)]),
+        ),
+        tail_alone: register("tail_alone", "the last beat has only padding and ICRC", tail_alone),
+        has_payload: register("frame_has_payload", "there is payload", taken.has_payload),
+        last_byte: register(
+            "expected_last_byte",
+            "number of the last byte of the last payload beat",
+            payload_end - payload_end.lit(1),
+        ),
+    }
+}
+
+/// Whole beats of header that are left; not there where no header fills a beat.
+#[derive(Clone, Copy)]
+struct WholeBeats<'a> {
+    /// The header to be loaded has some.
+    first: Signal<'a>,
+    /// This beat is one.
+    now: Signal<'a>,
+    /// This beat is the last one.
+    last: Signal<'a>,
+}
+
+fn whole_beats<'a>(
+    m: Module<'a>,
+    geometry: &Geometry,
+    header_words: Signal<'a>,
+    free: Signal<'a>,
+    fires: Signal<'a>,
+) -> Option<WholeBeats<'a>> {
+    if geometry.max_header_bytes() < geometry.beat_bytes {
+        return None;
+    }
+    let whole = header_words.slice(header_words.width() - 1, geometry.word_bits());
+    let left = m.reg("header_left", whole.width()).doc("whole beats of header");
+    let now = left.any().named("header_whole");
+    m.when(free, || left.set(whole))
+        .else_when(fires & now, || left.set(left - left.lit(1)));
+    Some(WholeBeats {
+        first: whole.any(),
+        now,
+        last: left.eq_lit(1),
+    })
+}
+
 /// Sequences the frames of `stage`; `enable` is 1 where the merger takes a beat.
 pub(super) fn sequencer<'a>(
     m: Module<'a>,
@@ -55,152 +145,105 @@ pub(super) fn sequencer<'a>(
     enable: Signal<'a>,
 ) -> Beat<'a> {
     let (taken, template) = (&stage.taken, &stage.template);
-    let (byte_bits, word_bits) = (geometry.byte_bits(), geometry.word_bits());
-    let beat = geometry.beat_bits();
-    let register = |name: &str, text: &str, load: Signal<'a>, value: Signal<'a>| {
-        let register = m.reg(name, value.width()).doc(text);
-        m.when(load, || register.set(value));
-        register
-    };
-
-    // The frame that is being sent.
-    let valid = m.reg("frame_valid", 1).reset(0).doc("a frame, or one to drop, is here");
-    let leaves = m.wire("frame_leaves", 1);
-    let free = !valid | leaves;
-    stage.moves.set(stage.valid & free);
-    let load = (stage.valid & free).named("frame_loads");
-    m.when(free, || valid.set(stage.valid));
-
-    let no_template = taken.unknown_qpn | !template.valid;
-    let drop_template = register("drop_template", "it is dropped: no template", load, no_template);
-    let drop_descriptor = register(
-        "drop_descriptor",
-        "it is dropped: lengths that were not generated",
-        load,
-        !no_template & taken.refused,
-    );
-    let drop = drop_template | drop_descriptor;
-    let is_control = match taken.control.constant() {
-        Some(_) => taken.control,
-        None => register("frame_control", "control frame", load, taken.control),
-    };
-    let flag = |name: &str, value: Signal<'a>| match value.constant() {
-        Some(_) => value,
-        None => register(name, "", load, value),
-    };
-    let (ipv6, vlan) = (flag("frame_ipv6", template.ipv6), flag("frame_vlan", template.vlan));
-
-    // Lengths.
     let lengths = fields::lengths(geometry, taken, template);
-    let position = lengths.header_words.part(0, word_bits);
-    let last_words = lengths.frame_words.part(0, word_bits);
-    let length = taken.payload_length;
-    let in_beat = |bytes: Signal<'a>| bytes.part(0, byte_bits);
-    let payload_end = in_beat(length.zero_extend(byte_bits.max(13)));
-    let data_end = payload_end + in_beat(cat(&[position, m.lit(2, 2)]));
-    let pad_is_3 = lengths.pad.all();
-    let tail_alone = !last_words.any() | last_words.eq_lit(1) & pad_is_3;
-    let beats = lengths.frame_words.slice(11, word_bits);
-    let payload_sum = length.zero_extend(14) + m.lit(geometry.beat_bytes - 1, 14);
-    let payload_beats = payload_sum.slice(13, byte_bits);
 
-    let codes: Vec<_> = (geometry.places().into_iter())
-        .map(|(position, code)| (position, m.lit(code, geometry.place_bits().max(1))))
-        .collect();
-    let place = match codes[..] {
-        [(_, single)] => single,
-        _ => register(
-            "payload_place",
-            "where payload begins, as a code",
-            load,
-            pick(position, &codes),
-        ),
+    // What the handshake hangs on stands in registers of one bit, each made one clock before it is needed.
+    let is_frame = m.reg("is_frame", 1).reset(0).doc("a frame is being sent");
+    let is_drop = m.reg("is_drop", 1).reset(0).doc("a descriptor is being dropped");
+    let leaves = m.wire("frame_leaves", 1);
+    let free = (!(is_frame | is_drop) | leaves).named("frame_free");
+    let load = (stage.valid & free).named("frame_loads");
+    stage.moves.set(load);
+    let flag = |name: &str, text: &str, value: Signal<'a>| match value.constant() {
+        Some(_) => value,
+        None => {
+            let flag = m.reg(name, 1).doc(text);
+            m.when(free, || flag.set(value));
+            flag
+        }
     };
-    let last_words = register("last_words", "words of the last beat, less 2 bytes", load, last_words);
-    let data_end = register(
-        "data_end",
-        "bytes of header and payload in the beat in which they end",
-        load,
-        data_end,
+    let no_template = taken.unknown_qpn | !template.valid;
+    let drops = no_template | taken.refused;
+    m.when(free, || {
+        is_frame.set(stage.valid & !drops);
+        is_drop.set(stage.valid & drops);
+    });
+    let without_template = flag(
+        "without_template",
+        "if it is dropped, for want of a template",
+        no_template,
     );
-    let tail_alone = register(
-        "tail_alone",
-        "the last beat has only padding and ICRC",
-        load,
-        tail_alone,
+    let is_control = flag("frame_control", "of a control descriptor", taken.control);
+    let (ipv6, vlan) = (
+        flag("frame_ipv6", "IPv6", template.ipv6),
+        flag("frame_vlan", "VLAN tag", template.vlan),
     );
-    let has_payload = register("frame_has_payload", "there is payload", load, taken.has_payload);
-    let expected = register(
-        "expected_last_byte",
-        "number of the last byte of the last payload beat",
-        load,
-        payload_end - payload_end.lit(1),
-    );
+    let frame = announced(m, geometry, taken, &lengths, free);
 
     // What is left of it.
+    let beats = lengths.frame_words.slice(11, geometry.word_bits());
+    let payload_beats =
+        (taken.payload_length.zero_extend(14) + m.lit(geometry.beat_bytes - 1, 14)).slice(13, geometry.byte_bits());
     let beats_left = m.reg("beats_left", beats.width()).doc("beats behind this one");
-    let payload_left = m.reg("payload_left", payload_beats.width()).doc("payload beats");
+    let last = m.reg("last_beat", 1).doc("no beat behind this one");
+    let payload_left = m.reg("payload_left", payload_beats.width()).doc("beats of payload");
+    let wants = m.reg("wants_payload", 1).doc("this beat takes payload");
     let body = m.reg("in_body", 1).doc("the header is sent");
-    let (fires, take) = (m.wire("beat_fires", 1), m.wire("payload_take", 1));
-    let header_left = (geometry.header_beats() > 1 && geometry.max_header_bytes() > geometry.beat_bytes).then(|| {
-        let whole = lengths
-            .header_words
-            .part(word_bits, 5u32.saturating_sub(word_bits).max(1));
-        let left = m.reg("header_left", whole.width()).doc("whole header beats");
-        m.when(load, || left.set(whole))
-            .else_when(fires & left.any(), || left.set(left - left.lit(1)));
-        left.any()
-    });
-    let header_whole = header_left.unwrap_or(m.low()).named("header_whole");
-    m.when(load, || {
+    let exhausted = m
+        .reg("payload_exhausted", 1)
+        .doc("the payload packet has ended before its time");
+    let fires = m.wire("beat_fires", 1);
+    let take = (fires & wants).named("payload_take");
+    let last_payload = payload_left.eq_lit(1).named("last_payload_beat");
+    let exhausts = (exhausted | take & payload.last & !last_payload).named("payload_exhausts");
+    let more_payload = payload_left.slice(payload_left.width() - 1, 1).any() & !exhausts;
+    let whole = whole_beats(m, geometry, lengths.header_words, free, fires);
+    let header_whole = whole.map_or(m.low(), |whole| whole.now);
+    m.when(free, || {
         beats_left.set(beats);
+        last.set(!beats.any());
         payload_left.set(payload_beats);
+        wants.set(match whole {
+            Some(whole) => taken.has_payload & !whole.first,
+            None => taken.has_payload,
+        });
         body.set_lit(0);
+        exhausted.set_lit(0);
     })
     .else_when(fires, || {
         beats_left.set(beats_left - beats_left.lit(1));
-        m.when(!header_whole, || {
-            body.set_lit(1);
-            m.when(payload_left.any(), || {
-                payload_left.set(payload_left - payload_left.lit(1));
-            });
+        last.set(beats_left.eq_lit(1));
+        exhausted.set(exhausts);
+        body.set(!header_whole);
+        wants.set(match whole {
+            Some(whole) => whole.now.mux(frame.has_payload & whole.last, more_payload),
+            None => more_payload,
+        });
+        m.when(!header_whole & payload_left.any(), || {
+            payload_left.set(payload_left - payload_left.lit(1));
         });
     });
 
     // The payload, and whether it is as long as announced.
-    let exhausted = m.reg("payload_exhausted", 1).doc("it ended before its time");
     let discarding = m
         .reg("discarding", 1)
         .reset(0)
         .doc("the rest of a payload packet is being discarded");
-    let mismatch = m.reg("payload_mismatch", 1).doc("payload has another length so far");
-    let is_frame = (valid & !drop).named("is_frame");
-    let wants = (!header_whole & payload_left.any() & !exhausted).named("wants_payload");
-    let last_payload = payload_left.eq_lit(1).named("last_payload_beat");
     fires.set(is_frame & (!wants | payload.valid & !discarding) & enable);
-    take.set(fires & wants);
     payload.ready.set(discarding | is_frame & wants & enable);
-    let wrong_end = !payload.last | payload.last_byte.ne(expected);
+    let wrong_end = !payload.last | payload.last_byte.ne(frame.last_byte);
     let wrong = take & last_payload.mux(wrong_end, payload.last);
+    let mismatch = m.reg("payload_mismatch", 1).doc("payload has another length so far");
     let bad = (mismatch | wrong).named("frame_bad");
-    let early = take & payload.last & !last_payload;
-    m.when(load, || {
-        exhausted.set_lit(0);
-        mismatch.set_lit(0);
-    })
-    .otherwise(|| {
-        m.when(early, || exhausted.set_lit(1));
-        m.when(wrong, || mismatch.set_lit(1));
-    });
-    let drop_leaves = valid & drop & !(has_payload & discarding);
+    m.when(free, || mismatch.set_lit(0)).otherwise(|| mismatch.set(bad));
+    let drop_leaves = is_drop & !(frame.has_payload & discarding);
+    let too_long = take & last_payload & !payload.last;
     m.when(discarding, || {
         m.when(payload.valid & payload.last, || discarding.set_lit(0));
     })
-    .else_when(take & last_payload & !payload.last | drop_leaves & has_payload, || {
+    .else_when(too_long | drop_leaves & frame.has_payload, || {
         discarding.set_lit(1);
     });
-
-    let last = (!beats_left.any()).named("last_beat");
     let ends = (fires & last).named("frame_ends");
     leaves.set(ends | drop_leaves);
 
@@ -212,66 +255,64 @@ pub(super) fn sequencer<'a>(
     let header = m.reg("header", built.width()).doc("the header, less what is sent");
     let view = numbers.map_or(header, |numbers| {
         let at_start = m.reg("header_at_start", 1).doc("nothing of the header is sent");
-        m.when(load, || at_start.set_lit(1))
+        m.when(free, || at_start.set_lit(1))
             .else_when(fires, || at_start.set_lit(0));
-        let checksum = numbers.checksum(load, lengths.ipv4_words, template.checksum);
+        let checksum = numbers.checksum(free, lengths.ipv4_words, template.checksum);
         with_checksum(geometry, header, checksum, |layout| {
             let here = !ipv6 & (if layout.vlan { vlan } else { !vlan });
             here & at_start
         })
     });
-    m.when(load, || header.set(built)).else_when(fires & !body, || {
+    let beat = geometry.beat_bits();
+    m.when(free, || header.set(built)).else_when(fires & !body, || {
         if header.width() > beat {
             header.set(view >> beat);
         }
     });
 
-    events(
-        m,
-        [
-            ("frames", "frames given, control and bad ones included", ends),
-            (
-                "control_frames",
-                "of these, those of control descriptors",
-                ends & is_control,
-            ),
-            (
-                "payload_mismatch",
-                "frames that left bad because their payload has another length",
-                ends & bad,
-            ),
-            (
-                "drop_template",
-                "descriptors dropped, with their payload: no template",
-                drop_leaves & drop_template,
-            ),
-            (
-                "drop_descriptor",
-                "descriptors dropped, with their payload: lengths that were not generated",
-                drop_leaves & drop_descriptor,
-            ),
-        ],
-    );
+    let events = [
+        ("frames", "frames given, control and bad ones included", ends),
+        (
+            "control_frames",
+            "of these, those of control descriptors",
+            ends & is_control,
+        ),
+        (
+            "payload_mismatch",
+            "frames that left bad because their payload has another length",
+            ends & bad,
+        ),
+        (
+            "drop_template",
+            "descriptors dropped, with their payload: no template",
+            drop_leaves & without_template,
+        ),
+        (
+            "drop_descriptor",
+            "descriptors dropped, with their payload: lengths that were not generated",
+            drop_leaves & !without_template,
+        ),
+    ];
+    count(m, events);
 
     let second_last = beats_left.eq_lit(1);
-    let full = !last & !(second_last & tail_alone);
     Beat {
         valid: fires,
         header: view.resize(beat),
         from_header: !body,
-        all_header: !body & (header_whole | !has_payload),
-        place,
-        full,
-        partial: last.mux(!tail_alone, tail_alone & second_last),
-        data_end,
+        all_header: !body & (header_whole | !frame.has_payload),
+        place: frame.place,
+        full: !last & !(second_last & frame.tail_alone),
+        partial: last.mux(!frame.tail_alone, frame.tail_alone & second_last),
+        data_end: frame.data_end,
         last,
-        last_words,
+        last_words: frame.last_words,
         user: cat_lsb_first(&[bad, ipv6, vlan]),
     }
 }
 
 /// Counters behind a register each, so that what counts need not be there early in the clock.
-fn events<'a>(m: Module<'a>, counters: [(&'static str, &'static str, Signal<'a>); 5]) {
+fn count<'a>(m: Module<'a>, counters: [(&'static str, &'static str, Signal<'a>); 5]) {
     for (name, doc, event) in counters {
         if event.constant().is_some() {
             continue;
