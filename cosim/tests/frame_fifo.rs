@@ -111,8 +111,7 @@ proptest! {
     }
 }
 
-/// Item 9 of the inputs that broke others: frames longer than the FIFO are dropped, whatever is stored before them and
-/// however slowly that leaves.
+/// Frames longer than the FIFO are dropped, whatever is stored before them and however slowly that leaves.
 #[test]
 fn a_frame_longer_than_the_fifo_is_dropped_and_does_not_block() {
     if !common::have_verilator() {
@@ -147,7 +146,7 @@ fn the_whole_fifo_is_usable() {
     }
 }
 
-/// Items 5 and 10: single-beat frames back to back, one a clock in and out; a dropped one between them costs its own clock.
+/// Single-beat frames back to back, one a clock in and out; a dropped one between them costs its own clock.
 #[test]
 fn single_beat_frames_pass_at_one_a_clock() {
     if !common::have_verilator() {
@@ -185,7 +184,7 @@ fn no_bubble_between_frames_that_are_whole() {
     assert_eq!(beats, (beats[0]..beats[0] + 30).collect::<Vec<_>>());
 }
 
-/// Items 6 and 7: the last beat leaves with the bytes that it had.
+/// The last beat leaves with the bytes that it had, be it one, all but one or all.
 #[test]
 fn the_last_beat_keeps_its_bytes() {
     if !common::have_verilator() {

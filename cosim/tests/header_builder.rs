@@ -613,7 +613,7 @@ fn control_does_not_wait_for_payload_that_has_not_come() {
     assert_eq!(frames.len(), 26);
 }
 
-/// Item 11 of the usual suspects: the sum carries twice, and the checksum becomes 0.
+/// The sum of the IPv4 header carries twice, or gives a checksum of 0.
 #[test]
 fn checksums_that_carry_twice_and_that_are_zero() {
     if !common::have_verilator() {

@@ -127,8 +127,7 @@ fn clocks(outcome: &Outcome) -> u64 {
     beats[beats.len() - 1] - beats[0] + 1
 }
 
-/// Item 2 of the inputs that broke others: a short frame followed at once by a long one of another input; neither takes
-/// the other's length or `tlast`.
+/// A short frame followed at once by a long one of another input: neither takes the other's length or `tlast`.
 #[test]
 fn a_short_frame_then_a_long_one_of_another_input_keep_their_lengths() {
     if !common::have_verilator() {
@@ -147,7 +146,7 @@ fn a_short_frame_then_a_long_one_of_another_input_keep_their_lengths() {
     }
 }
 
-/// Items 5 and 10: single-beat frames of different inputs back to back, one a clock.
+/// Single-beat frames of different inputs back to back, one a clock.
 #[test]
 fn no_bubble_between_frames_of_different_inputs() {
     if !common::have_verilator() {
@@ -180,7 +179,7 @@ fn one_active_input_has_the_whole_output() {
     }
 }
 
-/// Items 6 and 7: the last beat leaves with the bytes that it had, whoever comes next.
+/// The last beat leaves with the bytes that it had, whoever comes next.
 #[test]
 fn the_last_beat_keeps_its_bytes() {
     if !common::have_verilator() {

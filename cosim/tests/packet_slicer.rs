@@ -268,7 +268,7 @@ proptest! {
     }
 }
 
-/// Item 18 of the usual suspects: the PSN wraps in the middle of a message, and goes on behind a READ that takes many.
+/// The PSN wraps in the middle of a message, and goes on behind a READ that takes many.
 #[test]
 fn psns_go_on_over_the_wrap_and_behind_a_read() {
     if !common::have_verilator() {
@@ -313,7 +313,7 @@ fn psns_go_on_over_the_wrap_and_behind_a_read() {
     assert_eq!(psns, [0xff_fffe, 0xff_ffff, 0, 1, 2, 2 + (1 << 23)]);
 }
 
-/// Item 15: a queue pair that is closed and opened again starts at the PSN it is given, whatever it had.
+/// A queue pair that is closed and opened again starts at the PSN it is given, whatever it had.
 #[test]
 fn a_queue_pair_opened_again_starts_at_its_new_psn() {
     if !common::have_verilator() {

@@ -89,7 +89,7 @@ proptest! {
     }
 }
 
-/// Items 5 and 10 of the inputs that broke others: single-beat frames back to back, none lost, one a clock.
+/// Single-beat frames back to back, none lost, one a clock.
 #[test]
 fn single_beat_frames_back_to_back_take_one_clock_each() {
     if !common::have_verilator() {
@@ -106,7 +106,7 @@ fn single_beat_frames_back_to_back_take_one_clock_each() {
     }
 }
 
-/// Items 6 and 7: one byte in the last beat stays one byte.
+/// One byte in the last beat stays one byte.
 #[test]
 fn the_last_beat_keeps_its_bytes() {
     if !common::have_verilator() {

@@ -123,7 +123,7 @@ fn it_fills_to_its_depth_and_not_beyond() {
     }
 }
 
-/// Items 5 and 10 of the inputs that broke others: single-beat frames back to back, one a clock, at any fill.
+/// Single-beat frames back to back, one a clock, at any fill.
 #[test]
 fn one_beat_a_clock_from_empty_and_from_full() {
     if !common::have_verilator() {
@@ -149,7 +149,7 @@ fn one_beat_a_clock_from_empty_and_from_full() {
     }
 }
 
-/// Items 6 and 7: the last beat leaves with the bytes that it had.
+/// The last beat leaves with the bytes that it had.
 #[test]
 fn the_last_beat_keeps_its_bytes() {
     if !common::have_verilator() {

@@ -119,8 +119,8 @@ fn clocks_and_beats(preset: Preset, scenario: &Scenario) -> (u64, u64) {
     (frames[frames.len() - 1].last_cycle - frames[0].first_cycle + 1, beats)
 }
 
-/// Once the path is full, a beat leaves in every clock: messages of one packet and of many, and of lengths around the MTU. (Items 1 and 10 of
-/// the usual suspects: writes beyond 8 KiB, and frames without a gap between them.)
+/// Once the path is full, a beat leaves in every clock: messages of one packet and of many, and of lengths around the MTU,
+/// among them writes beyond 8 KiB.
 #[test]
 fn a_beat_leaves_in_every_clock() {
     if !common::have_verilator() {
