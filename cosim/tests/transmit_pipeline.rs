@@ -87,6 +87,63 @@ proptest! {
     }
 }
 
+/// Every counter that can move has moved in the scenarios of one seed, so that comparing them means something. A frame too long for the FIFO
+/// cannot come: the configuration refuses such a FIFO.
+#[test]
+fn every_counter_is_moved_by_the_random_work() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    if !common::have_verilator() {
+        return;
+    }
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut still = std::collections::BTreeSet::new();
+    let strategy = scenario(&config(Preset::Lab), Size::default());
+    for turn in 0..60 {
+        let work = strategy.new_tree(&mut runner).expect("a scenario").current();
+        let outcome = check(Preset::Lab, &work).unwrap_or_else(|error| panic!("{error}"));
+        let unmoved = outcome
+            .counters
+            .into_iter()
+            .filter(|(_, value)| *value == 0)
+            .map(|(name, _)| name)
+            .collect();
+        still = if turn == 0 { unmoved } else { &still & &unmoved };
+    }
+    let expected = ["frame_fifo_drop_too_long".to_owned()].into();
+    assert_eq!(still, expected, "counters that never moved");
+}
+
+/// A pipeline without control packets: another set of ports.
+#[test]
+fn a_pipeline_without_control_packets_equals_the_golden_model() {
+    use proptest::test_runner::TestRunner;
+    if !common::have_verilator() {
+        return;
+    }
+    let mut config = config(Preset::Lab);
+    config.wire.control = false;
+    let model = Builder::new()
+        .build(&source(&config))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(20));
+    let result = runner.run(&scenario(&config, Size::default()), |mut work| {
+        work.control.clear();
+        let mut simulation = Simulation::new(&model, 1);
+        let limits = Limits {
+            quiet_clocks: 600,
+            ..Limits::default()
+        };
+        let outcome = Bench::new(&mut simulation, &work.stimulus(&config), limits)
+            .and_then(|mut bench| bench.run(&mut work.memory()))
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        work.judge(&config, &outcome)
+            .map_err(|difference| TestCaseError::fail(difference.to_string()))
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// One queue pair, open, with an IPv4 template and the largest MTU.
 fn one_queue_pair(preset: Preset) -> Scenario {
     let mtu = config(preset).max_mtu_code();

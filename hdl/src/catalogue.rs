@@ -153,6 +153,41 @@ mod tests {
         }
     }
 
+    /// Whatever valid configuration somebody chooses, each block of it is built: no port is taken for granted that it has not.
+    #[test]
+    fn every_block_is_emitted_for_configurations_without_this_or_that() {
+        use spraynic_config::{Operation, Profile};
+        let mut count = 0;
+        for choice in 0..1u32 << 7 {
+            let mut config = NicConfig::preset(Preset::Lab);
+            let chosen = |bit: u32| choice >> bit & 1 == 1;
+            let profiles = Profile::ALL.iter().copied().enumerate();
+            config.wire.profiles = profiles
+                .filter(|(bit, _)| chosen(*bit as u32))
+                .map(|(_, profile)| profile)
+                .collect();
+            config.wire.control = chosen(3);
+            config.wire.vlan = chosen(4);
+            (config.wire.ipv4, config.wire.ipv6) = (chosen(5) || !chosen(4), !chosen(5) || chosen(3));
+            if chosen(6) {
+                config.wire.operations = [Operation::Write].into();
+            }
+            if config.validate().is_err() {
+                continue;
+            }
+            count += 1;
+            for block in blocks() {
+                let files = emit(&config, Some(block.name));
+                assert!(
+                    files.is_ok_and(|files| !files.is_empty()),
+                    "{} of {config:?}",
+                    block.name
+                );
+            }
+        }
+        assert!(count > 80, "only {count} of 128 choices are valid");
+    }
+
     #[test]
     fn wrong_names_and_configurations_are_refused() {
         let mut config = NicConfig::preset(Preset::Lab);

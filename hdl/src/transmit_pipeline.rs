@@ -43,12 +43,14 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
         PacketDescriptor::width(),
         "PacketDescriptor with payload from the responder",
     );
-    let control = Stream::slave(
-        m,
-        "s_axis_control",
-        PacketDescriptor::width(),
-        "PacketDescriptor without payload; goes first",
-    );
+    let control = config.wire.control.then(|| {
+        Stream::slave(
+            m,
+            "s_axis_control",
+            PacketDescriptor::width(),
+            "PacketDescriptor without payload; goes first",
+        )
+    });
     let payload_requests = Stream::master(
         m,
         "m_axis_payload_request",
@@ -87,8 +89,10 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
     // Descriptors and payload become frames.
     let builder = m.instance("u_header_builder", header_builder(context, config));
     descriptors.connect(Stream::into_instance(builder, "s_axis_descriptor"));
-    let control = stream_fifo::buffer(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
-    control.connect(Stream::into_instance(builder, "s_axis_control"));
+    if let Some(control) = control {
+        let control = stream_fifo::buffer(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
+        control.connect(Stream::into_instance(builder, "s_axis_control"));
+    }
     templates.connect(Stream::into_instance(builder, "s_axis_template"));
     let payload = skid_buffer::register_axi(m, "u_payload_skid_buffer", payload);
     payload.connect(AxiStream::into_instance(builder, "s_axis_payload"));

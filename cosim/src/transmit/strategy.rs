@@ -14,6 +14,15 @@ use crate::stream::Pattern;
 /// Queue pairs that scenarios use.
 const QUEUE_PAIRS: u32 = 4;
 
+/// A queue pair that is open, with an MTU code that is none.
+const WITHOUT_MTU: u32 = QUEUE_PAIRS;
+
+/// A queue pair without a header template.
+const WITHOUT_TEMPLATE: u32 = QUEUE_PAIRS + 1;
+
+/// No table is so large.
+const BEYOND_THE_TABLE: u32 = 0xff_fff0;
+
 /// How much there is in a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
@@ -77,7 +86,7 @@ pub fn scenario(config: &NicConfig, size: Size) -> impl Strategy<Value = Scenari
                 identification,
                 time,
             )| {
-                Scenario {
+                let mut scenario = Scenario {
                     contexts,
                     templates,
                     identification,
@@ -89,9 +98,31 @@ pub fn scenario(config: &NicConfig, size: Size) -> impl Strategy<Value = Scenari
                     memory,
                     gaps: patterns.0,
                     pressure: patterns.1,
-                }
+                };
+                add_wrong_writes(&mut scenario);
+                scenario
             },
         )
+}
+
+/// Table writes that are counted and change nothing, or that make a queue pair useless.
+fn add_wrong_writes(scenario: &mut Scenario) {
+    let context = scenario.contexts[0];
+    let without_mtu = SliceContext {
+        qpn: WITHOUT_MTU,
+        mtu: 0,
+        ..context
+    };
+    let beyond = SliceContext {
+        qpn: BEYOND_THE_TABLE,
+        ..context
+    };
+    scenario.contexts.extend([without_mtu, beyond]);
+    let beyond = HeaderTemplate {
+        qpn: BEYOND_THE_TABLE,
+        ..scenario.templates[0]
+    };
+    scenario.templates.push(beyond);
 }
 
 /// A frame that no NIC of ours would build: the EtherType is a local experiment's.
@@ -208,7 +239,8 @@ fn request(config: &NicConfig, message_bytes: u32) -> impl Strategy<Value = Work
     ];
     let length = length.prop_map(move |length| length.min(message_bytes));
     // One in many is wrong and must be dropped: an unknown queue pair or operation, two segments, an immediate where none can be.
-    let wrong = prop_oneof![30 => Just(0u8), 1 => 1..5u8];
+    // a length or an address that an atomic or no message can have, a queue pair whose MTU is none.
+    let wrong = prop_oneof![15 => Just(0u8), 1 => 1..9u8];
     let addresses = (any::<u64>(), any::<u64>(), any::<[u32; 3]>(), any::<[u64; 3]>());
     (
         select(kinds),
@@ -227,11 +259,24 @@ fn request(config: &NicConfig, message_bytes: u32) -> impl Strategy<Value = Work
                     solicited,
                     inline_immediate: inline_immediate || wrong == 2,
                     segments: if wrong == 3 { 2 } else { 1 },
-                    qpn: if wrong == 4 { 0xff_ffff } else { qpn },
+                    qpn: match wrong {
+                        4 => 0xff_ffff,
+                        5 => WITHOUT_MTU,
+                        _ => qpn,
+                    },
                     local_address: local,
                     local_key: keys[0],
-                    length: if atomic { 8 } else { length },
-                    remote_address: if atomic { remote & !7 } else { remote },
+                    length: match wrong {
+                        6 => (1 << 31) + 1 + length,
+                        7 if atomic => 7,
+                        _ if atomic => 8,
+                        _ => length,
+                    },
+                    remote_address: match wrong {
+                        8 if atomic => remote | 1,
+                        _ if atomic => remote & !7,
+                        _ => remote,
+                    },
                     remote_key: keys[1],
                     immediate: keys[2],
                     compare: rest[0],
@@ -245,7 +290,8 @@ fn request(config: &NicConfig, message_bytes: u32) -> impl Strategy<Value = Work
 
 /// A descriptor with an opcode of the wire and any bytes as its extension headers.
 fn descriptor(opcode: Opcode, words: u8, payload_length: u16) -> impl Strategy<Value = PacketDescriptor> {
-    let numbers = (0..QUEUE_PAIRS, 0..1u32 << 24, any::<u32>(), any::<u32>(), any::<u64>());
+    let qpn = prop_oneof![15 => 0..QUEUE_PAIRS, 1 => Just(WITHOUT_TEMPLATE)];
+    let numbers = (qpn, 0..1u32 << 24, any::<u32>(), any::<u32>(), any::<u64>());
     (
         numbers,
         any::<(bool, bool)>(),
