@@ -188,6 +188,47 @@ mod tests {
         assert!(count > 80, "only {count} of 128 choices are valid");
     }
 
+    /// The comments of the Verilog lead to the line in Rust that describes it.
+    #[test]
+    fn every_place_in_the_verilog_is_a_line_of_this_workspace() {
+        let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut lines = std::collections::BTreeMap::new();
+        for file in emit(&NicConfig::preset(Preset::Lab), Some(TOP)).unwrap() {
+            let mut places = 0;
+            for comment in file.text.lines().filter_map(|line| line.split_once("//")) {
+                for word in comment.1.split([' ', '|', '(', ')']) {
+                    let Some((path, line)) = word.split_once(".rs:") else {
+                        continue;
+                    };
+                    let path = format!("{path}.rs");
+                    let line = line.trim_end_matches('.').parse::<usize>();
+                    let line = line.unwrap_or_else(|_| panic!("{}: {word} has no line", file.name));
+                    let length = *lines.entry(path.clone()).or_insert_with(|| {
+                        let text = std::fs::read_to_string(workspace.join(&path));
+                        text.unwrap_or_else(|error| panic!("{}: {word}: {error}", file.name))
+                            .lines()
+                            .count()
+                    });
+                    assert!((1..=length).contains(&line), "{}: {word} of {length} lines", file.name);
+                    assert!(
+                        !path.starts_with("rtl/src/"),
+                        "{}: {word} is not the block's",
+                        file.name
+                    );
+                    places += 1;
+                }
+            }
+            // The wrappers of memories are nobody's lines.
+            assert_eq!(
+                places == 0,
+                file.name.starts_with("ram_"),
+                "{}: {places} places",
+                file.name
+            );
+        }
+        assert!(lines.contains_key("hdl/src/packet_slicer/admission.rs"), "{lines:?}");
+    }
+
     #[test]
     fn wrong_names_and_configurations_are_refused() {
         let mut config = NicConfig::preset(Preset::Lab);

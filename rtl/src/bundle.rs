@@ -3,6 +3,8 @@
 //! The [`bundle!`](crate::bundle) macro makes a struct of signals from names and widths. The first field sits at bit 0 of the packed
 //! form. [`Stream`] carries a packed payload with valid and ready, [`AxiStream`] bytes of frames; both are AXI4-Streams
 //! in the Verilog.
+//!
+//! What is declared here carries the caller's line. Closures do not pass that line on, so loops do the work.
 
 use crate::module::{InstanceHandle, Module};
 use crate::shape::cat_lsb_first;
@@ -41,29 +43,32 @@ pub trait Bundle<'a>: Copy {
             "width of {packed:?} against that of its bundle"
         );
         let mut low = 0;
-        let parts = Self::fields().into_iter().map(|(_, width, _)| {
+        let mut parts = vec![];
+        for (_, width, _) in Self::fields() {
+            parts.push(packed.part(low, width));
             low += width;
-            packed.part(low - width, width)
-        });
-        Self::from_signals(&parts.collect::<Vec<_>>())
+        }
+        Self::from_signals(&parts)
     }
 
     /// One wire for each field, named `prefix_field`.
     #[track_caller]
     fn wires(module: Module<'a>, prefix: &str) -> Self {
-        let wires = Self::fields()
-            .into_iter()
-            .map(|(name, width, doc)| module.wire(&format!("{prefix}_{name}"), width).doc(doc));
-        Self::from_signals(&wires.collect::<Vec<_>>())
+        let mut wires = vec![];
+        for (name, width, doc) in Self::fields() {
+            wires.push(module.wire(&format!("{prefix}_{name}"), width).doc(doc));
+        }
+        Self::from_signals(&wires)
     }
 
     /// One register for each field, named `prefix_field`, without reset.
     #[track_caller]
     fn regs(module: Module<'a>, prefix: &str) -> Self {
-        let regs = Self::fields()
-            .into_iter()
-            .map(|(name, width, doc)| module.reg(&format!("{prefix}_{name}"), width).doc(doc));
-        Self::from_signals(&regs.collect::<Vec<_>>())
+        let mut regs = vec![];
+        for (name, width, doc) in Self::fields() {
+            regs.push(module.reg(&format!("{prefix}_{name}"), width).doc(doc));
+        }
+        Self::from_signals(&regs)
     }
 
     /// Drives every field (wires or registers) from another bundle.
@@ -78,11 +83,11 @@ pub trait Bundle<'a>: Copy {
     #[track_caller]
     #[must_use]
     fn named(&self, prefix: &str) -> Self {
-        let named = Self::fields()
-            .into_iter()
-            .zip(self.signals())
-            .map(|((name, ..), signal)| signal.named(&format!("{prefix}_{name}")));
-        Self::from_signals(&named.collect::<Vec<_>>())
+        let mut named = vec![];
+        for ((name, ..), signal) in Self::fields().into_iter().zip(self.signals()) {
+            named.push(signal.named(&format!("{prefix}_{name}")));
+        }
+        Self::from_signals(&named)
     }
 }
 
@@ -229,13 +234,26 @@ pub struct AxiStream<'a> {
 }
 
 impl<'a> AxiStream<'a> {
-    fn make(width: u32, user: u32, mut forward: impl FnMut(&str, u32) -> Signal<'a>, ready: Signal<'a>) -> Self {
+    /// Names and widths of what goes forward.
+    fn forward(prefix: &str, width: u32, user: u32) -> [(String, u32); 5] {
+        [
+            ("tdata", width),
+            ("tkeep", width / 8),
+            ("tlast", 1),
+            ("tuser", user),
+            ("tvalid", 1),
+        ]
+        .map(|(name, width)| (format!("{prefix}_{name}"), width))
+    }
+
+    /// From `ready` and the signals in the order of [`AxiStream::forward`].
+    fn of(ready: Signal<'a>, forward: &[Signal<'a>]) -> Self {
         Self {
-            data: forward("tdata", width),
-            keep: forward("tkeep", width / 8),
-            last: forward("tlast", 1),
-            user: forward("tuser", user),
-            valid: forward("tvalid", 1),
+            data: forward[0],
+            keep: forward[1],
+            last: forward[2],
+            user: forward[3],
+            valid: forward[4],
             ready,
         }
     }
@@ -245,12 +263,11 @@ impl<'a> AxiStream<'a> {
     #[must_use]
     pub fn slave(module: Module<'a>, prefix: &str, width: u32, user: u32, doc: &str) -> Self {
         let ready = module.output(&format!("{prefix}_tready"), 1);
-        let stream = Self::make(
-            width,
-            user,
-            |name, width| module.input(&format!("{prefix}_{name}"), width),
-            ready,
-        );
+        let mut forward = vec![];
+        for (name, width) in Self::forward(prefix, width, user) {
+            forward.push(module.input(&name, width));
+        }
+        let stream = Self::of(ready, &forward);
         let _ = stream.data.doc(doc);
         stream
     }
@@ -260,12 +277,11 @@ impl<'a> AxiStream<'a> {
     #[must_use]
     pub fn master(module: Module<'a>, prefix: &str, width: u32, user: u32, doc: &str) -> Self {
         let ready = module.input(&format!("{prefix}_tready"), 1);
-        let stream = Self::make(
-            width,
-            user,
-            |name, width| module.output(&format!("{prefix}_{name}"), width),
-            ready,
-        );
+        let mut forward = vec![];
+        for (name, width) in Self::forward(prefix, width, user) {
+            forward.push(module.output(&name, width));
+        }
+        let stream = Self::of(ready, &forward);
         let _ = stream.data.doc(doc);
         stream
     }
@@ -275,12 +291,11 @@ impl<'a> AxiStream<'a> {
     #[must_use]
     pub fn wires(module: Module<'a>, prefix: &str, width: u32, user: u32) -> Self {
         let ready = module.wire(&format!("{prefix}_tready"), 1);
-        Self::make(
-            width,
-            user,
-            |name, width| module.wire(&format!("{prefix}_{name}"), width),
-            ready,
-        )
+        let mut forward = vec![];
+        for (name, width) in Self::forward(prefix, width, user) {
+            forward.push(module.wire(&name, width));
+        }
+        Self::of(ready, &forward)
     }
 
     /// The stream that an instance takes. Drive all but `ready`.
@@ -288,7 +303,11 @@ impl<'a> AxiStream<'a> {
     #[must_use]
     pub fn into_instance(instance: InstanceHandle<'a>, prefix: &str) -> Self {
         let ready = instance.output(&format!("{prefix}_tready"));
-        Self::make(0, 0, |name, _| instance.input(&format!("{prefix}_{name}")), ready)
+        let mut forward = vec![];
+        for (name, _) in Self::forward(prefix, 0, 0) {
+            forward.push(instance.input(&name));
+        }
+        Self::of(ready, &forward)
     }
 
     /// The stream that an instance gives. Drive `ready`.
@@ -296,7 +315,11 @@ impl<'a> AxiStream<'a> {
     #[must_use]
     pub fn from_instance(instance: InstanceHandle<'a>, prefix: &str) -> Self {
         let ready = instance.input(&format!("{prefix}_tready"));
-        Self::make(0, 0, |name, _| instance.output(&format!("{prefix}_{name}")), ready)
+        let mut forward = vec![];
+        for (name, _) in Self::forward(prefix, 0, 0) {
+            forward.push(instance.output(&name));
+        }
+        Self::of(ready, &forward)
     }
 
     /// Passes this stream on to `to`.

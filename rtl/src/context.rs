@@ -64,16 +64,83 @@ pub(crate) fn fail(place: Place, message: &str) -> ! {
     panic!("{}:{}: {message}", place.file(), place.line())
 }
 
-/// Short form of a place for comments in the Verilog.
+/// A place for comments in the Verilog: the same wherever the clone lies.
 pub(crate) fn short(place: Place) -> String {
-    let file = place.file().replace('\\', "/");
-    let tail = file.rsplitn(4, '/').take(3).collect::<Vec<_>>();
-    format!(
-        "{}:{}",
-        tail.into_iter().rev().collect::<Vec<_>>().join("/"),
-        place.line()
-    )
+    format!("{}:{}", short_file(place.file()), place.line())
+}
+
+/// A source file as seen from its workspace. Cargo gives the files of a workspace relative to its root: these stay whole. It gives
+/// those of other crates as absolute paths: these begin at the directory of their crate.
+fn short_file(file: &str) -> String {
+    let file = file.replace('\\', "/");
+    let mut parts: Vec<&str> = vec![];
+    for part in file.split('/') {
+        match part {
+            "" | "." => {}
+            // `#[path = "../x.rs"]` leaves such parts.
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let absolute = file.starts_with('/') || file.as_bytes().get(1) == Some(&b':');
+    if absolute {
+        let is_target = |part: &str| ["src", "tests", "examples", "benches"].contains(&part);
+        let directories = parts.len().saturating_sub(1);
+        let mut start = parts[..directories]
+            .iter()
+            .rposition(|part| is_target(part))
+            .unwrap_or(directories);
+        // A module may be called `tests`: `crate/src/tests/x.rs`.
+        if start > 0 && start < directories && parts[start] != "src" && parts[start - 1] == "src" {
+            start -= 1;
+        }
+        let crate_directory = if start < directories {
+            start.saturating_sub(1)
+        } else {
+            start
+        };
+        parts.drain(..crate_directory);
+    }
+    parts.join("/")
 }
 
 /// An id that means: not driven on every branch.
 pub(crate) const UNDRIVEN: NodeId = NodeId::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::short_file;
+
+    #[test]
+    fn a_file_is_named_from_its_workspace_or_from_its_crate() {
+        for (file, short) in [
+            (
+                "hdl/src/packet_slicer/admission.rs",
+                "hdl/src/packet_slicer/admission.rs",
+            ),
+            (
+                "hdl\\src\\packet_slicer\\admission.rs",
+                "hdl/src/packet_slicer/admission.rs",
+            ),
+            ("src/main.rs", "src/main.rs"),
+            ("tests/tests/captures.rs", "tests/tests/captures.rs"),
+            ("rtl/tests/../examples/fifo.rs", "rtl/examples/fifo.rs"),
+            ("/home/me/src/nic/hdl/src/a/b/c.rs", "hdl/src/a/b/c.rs"),
+            (
+                "/home/me/.cargo/registry/src/index-1/blocks-1.0.0/src/a/b.rs",
+                "blocks-1.0.0/src/a/b.rs",
+            ),
+            (
+                "/home/me/.cargo/registry/src/index-1/blocks-1.0.0/src/tests/b.rs",
+                "blocks-1.0.0/src/tests/b.rs",
+            ),
+            ("/home/me/nic/tests/tests/captures.rs", "tests/tests/captures.rs"),
+            ("C:\\me\\nic\\rtl\\examples\\fifo.rs", "rtl/examples/fifo.rs"),
+            ("/tmp/alone.rs", "alone.rs"),
+        ] {
+            assert_eq!(short_file(file), short, "{file}");
+        }
+    }
+}

@@ -205,7 +205,13 @@ fn choose(module: Module<'_>, target: NodeId, condition: NodeId, then: NodeId, o
         };
         module.shared(kind, width, place).id
     } else {
-        signal(condition).mux(signal(then), signal(otherwise)).id
+        let before = module.data().nodes.len();
+        let id = signal(condition).mux(signal(then), signal(otherwise)).id;
+        // What this makes stands for the lines that drive the target, not for this one.
+        module.data_mut().nodes[before..]
+            .iter_mut()
+            .for_each(|node| node.place = place);
+        id
     }
 }
 

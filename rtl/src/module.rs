@@ -278,11 +278,12 @@ impl<'a> Module<'a> {
             fail(place, &format!("switch has two arms for {:?}", pair[0]));
         }
         let complete = selector.width() < 32 && arms.len() as u64 == 1 << selector.width();
-        let arms: Vec<(NodeId, Vec<Statement>)> = arms
-            .into_iter()
-            .map(|(value, body)| (selector.eq_lit(value).id, body))
-            .collect();
-        self.branch(arms, default.unwrap_or_default(), (true, complete));
+        // No closure: it would hide the caller's line.
+        let mut compared: Vec<(NodeId, Vec<Statement>)> = vec![];
+        for (value, body) in arms {
+            compared.push((selector.eq_lit(value).id, body));
+        }
+        self.branch(compared, default.unwrap_or_default(), (true, complete));
     }
 
     /// States what must always hold, except during reset: checked by formal tools and by Verilator.

@@ -297,7 +297,12 @@ impl<'a> Signal<'a> {
                 return beyond.mux(*last, level[0]);
             }
             let bit = self.bit(index);
-            level = level.chunks(2).map(|pair| bit.mux(pair[1], pair[0])).collect();
+            // No closure: it would hide the caller's line.
+            let mut next = vec![];
+            for pair in level.chunks(2) {
+                next.push(bit.mux(pair[1], pair[0]));
+            }
+            level = next;
         }
         if level.len() > 1 {
             fail(

@@ -56,7 +56,7 @@ impl<'a> Signal<'a> {
                 module: self.module,
                 id: of,
             }
-            .repeat(width),
+            .repeat_at(width, place),
             Kind::Cat(parts) if self.module.data().node(self.id).name.is_none() => {
                 let mut pieces = vec![];
                 let mut base = 0;
@@ -100,9 +100,11 @@ impl<'a> Signal<'a> {
     }
 
     /// Every bit, the least significant first.
+    #[track_caller]
     #[must_use]
     pub fn to_bits(self) -> Vec<Self> {
-        (0..self.width()).map(|index| self.bit(index)).collect()
+        let place = Location::caller();
+        (0..self.width()).map(|index| self.part_at(index, 1, place)).collect()
     }
 
     /// With zeros above, to `width` bits.
@@ -156,7 +158,10 @@ impl<'a> Signal<'a> {
     #[track_caller]
     #[must_use]
     pub fn repeat(self, count: u32) -> Self {
-        let place = Location::caller();
+        self.repeat_at(count, Location::caller())
+    }
+
+    fn repeat_at(self, count: u32, place: Place) -> Self {
         if count == 0 {
             fail(place, "repeat 0 times has no bits");
         }

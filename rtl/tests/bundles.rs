@@ -63,6 +63,127 @@ fn registers_wires_and_names_of_a_bundle_have_its_prefix() {
     assert_eq!(run.get_u64("y"), 1 << 27 | 78);
 }
 
+/// The place in the comment at the declaration of `name`.
+fn place<'a>(text: &'a str, name: &str) -> &'a str {
+    let declaration = format!(" {name};");
+    let line = text.lines().find(|line| line.contains(&declaration));
+    let line = line.unwrap_or_else(|| panic!("no {declaration:?} in\n{text}"));
+    line.rsplit([' ', '|']).next().expect("a line has an end")
+}
+
+#[test]
+fn places_are_those_of_the_caller() {
+    let context = Context::new();
+    let m = context.module("m");
+    let first = line!() + 1;
+    let input = Request::unpack(m.input("request", 28)).named("in");
+    let wires = Request::wires(m, "next");
+    let held = Request::regs(m, "held");
+    let stream = Stream::wires(m, "stream", 28);
+    let frames = AxiStream::wires(m, "frames", 32, 1);
+    Bundle::set(&wires, &input);
+    Bundle::set(&held, &wires);
+    stream.data.set(held.pack());
+    stream.valid.set(m.high());
+    stream.connect(Stream::master(m, "out", 28, "out"));
+    m.output_of("moves", stream.fires());
+    AxiStream::slave(m, "s", 32, 1, "in").connect(frames);
+    frames.connect(AxiStream::master(m, "m", 32, 1, "out"));
+    let text = m.finish().verilog_text();
+    for (index, names) in [
+        &["in_opcode", "in_psn", "in_last"][..],
+        &["next_opcode", "next_psn", "next_last"],
+        &["held_opcode", "held_psn", "held_last"],
+        &["stream_tdata", "stream_tvalid", "stream_tready"],
+        &[
+            "frames_tdata",
+            "frames_tkeep",
+            "frames_tlast",
+            "frames_tuser",
+            "frames_tvalid",
+            "frames_tready",
+        ],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for name in names {
+            let expected = format!("rtl/tests/bundles.rs:{}", first + index as u32);
+            assert_eq!(place(&text, name), expected, "{name} in\n{text}");
+        }
+    }
+}
+
+/// What a panic says.
+fn refusal(body: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let error = std::panic::catch_unwind(body).expect_err("is refused");
+    error.downcast_ref::<String>().expect("a formatted message").clone()
+}
+
+#[test]
+fn refusals_name_the_line_of_the_caller() {
+    let line = line!();
+    let taken = refusal(|| {
+        let context = Context::new();
+        let m = context.module("m");
+        let _ = m.input("s_tkeep", 1);
+        let _ = AxiStream::slave(m, "s", 32, 1, "in"); // line + 5
+    });
+    assert!(
+        taken.starts_with(&format!("rtl/tests/bundles.rs:{}: ", line + 5)),
+        "{taken}"
+    );
+    let line = line!();
+    let missing = refusal(|| {
+        let context = Context::new();
+        let inner = context.module("inner");
+        inner.output_of("y", inner.input("m_tready", 1));
+        let m = context.module("m");
+        let instance = m.instance("u_inner", inner.finish());
+        let _ = AxiStream::from_instance(instance, "m"); // line + 7
+    });
+    assert!(
+        missing.starts_with(&format!("rtl/tests/bundles.rs:{}: ", line + 7)),
+        "{missing}"
+    );
+    let line = line!();
+    let looped = refusal(|| {
+        let context = Context::new();
+        let m = context.module("m");
+        let index = m.input("index", 2);
+        let wire = m.wire("around", 4);
+        let choices = wire.to_bits(); // line + 6
+        let chosen = index.select(&choices); // line + 7
+        wire.set(m.lit(0, 4));
+        m.switch(index, |arms| arms.case(1, || wire.set(chosen.repeat(4)))); // line + 9
+        m.output_of("y", wire);
+        m.finish();
+    });
+    assert!(
+        looped.contains(&format!("mux of rtl/tests/bundles.rs:{}", line + 7)),
+        "{looped}"
+    );
+    assert!(
+        looped.contains(&format!("slice of rtl/tests/bundles.rs:{}", line + 6)),
+        "{looped}"
+    );
+    assert!(!looped.contains("rtl/src"), "{looped}");
+    let line = line!();
+    let switched = refusal(|| {
+        let context = Context::new();
+        let m = context.module("m");
+        let state = m.wire("state", 2);
+        state.set(m.lit(0, 2));
+        m.switch(state, |arms| arms.case(2, || state.set(m.lit(1, 2)))); // line + 6
+        m.output_of("y", state);
+        m.finish();
+    });
+    assert!(
+        switched.contains(&format!("eq of rtl/tests/bundles.rs:{}", line + 6)),
+        "{switched}"
+    );
+}
+
 #[test]
 #[should_panic(expected = "width of")]
 fn a_bundle_of_another_width_is_refused() {
