@@ -1,7 +1,7 @@
 //! The spraynic command line: reads arguments, calls the libraries, prints what they say. It has no logic of its own.
 //!
-//! Exit status: 0 done; 1 a failure was found (bad packet, mismatch) or reading or writing failed; 2 wrong usage or
-//! configuration, or a tool is missing.
+//! Exit status: 0 done; 1 a failure was found (bad packet, mismatch), or a file other than that of `--config` cannot be read or
+//! written; 2 wrong usage or configuration, or a tool is missing.
 
 mod config_command;
 mod cosim;
@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 
 use crate::error::{CliError, Verdict};
 
-/// Generates the RTL of a multipath RDMA NIC datapath, and proves it against a bit-accurate model.
+/// Generates the RTL of a multipath RDMA NIC datapath, and checks it against a bit-accurate model.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
