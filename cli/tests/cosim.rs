@@ -18,7 +18,7 @@ fn have_verilator() -> bool {
     match Verilator::find() {
         Ok(_) => true,
         Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "{error}");
+            assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
             eprintln!("skipped: {error}");
             false
         }

