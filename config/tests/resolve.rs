@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use spraynic_config::{Allowed, ConfigError, NicConfig, Operation, Origin, PARAMETERS, Preset, Profile, Source, Value};
 
 fn with_file(text: &str) -> Result<NicConfig, ConfigError> {
@@ -415,7 +416,14 @@ fn any_overrides() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/proptest-regressions/resolve.txt"
+        )))),
+        ..ProptestConfig::default()
+    })]
 
     /// What is printed reads back as the same configuration, and prints the same bytes again.
     #[test]

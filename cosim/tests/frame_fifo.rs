@@ -87,7 +87,7 @@ fn check(size: (u32, u32), gaps: Pattern, stalls: Pattern, sent: &[Frame]) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(common::config(100, "frame_fifo"))]
 
     #[test]
     fn frames_and_counters_equal_the_golden_model(

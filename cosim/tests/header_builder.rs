@@ -491,7 +491,7 @@ fn judge(index: usize, scenario: &Scenario, outcome: &Outcome) -> Result<(), Tes
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(common::config(200, "header_builder"))]
     #[test]
     fn frames_and_counters_equal_the_golden_model(
         (index, scenario) in (0..7usize).prop_flat_map(|index| (Just(index), scenario(index))),

@@ -87,7 +87,7 @@ fn inputs(width: u32, count: u32) -> impl Strategy<Value = Vec<Vec<Frame>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(common::config(60, "packet_multiplexer"))]
 
     #[test]
     fn frames_are_whole_in_order_and_granted_legally(

@@ -248,7 +248,7 @@ fn check(index: usize, steps: &[Step], gaps: &Pattern, pressure: &Pattern) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(common::config(150, "packet_slicer"))]
     #[test]
     fn descriptors_and_counters_equal_the_golden_model(
         steps in steps(), gaps in Pattern::strategy(), pressure in Pattern::strategy(),

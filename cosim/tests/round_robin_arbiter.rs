@@ -63,7 +63,7 @@ fn request() -> impl Strategy<Value = u128> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(common::config(100, "round_robin_arbiter"))]
 
     #[test]
     fn grants_equal_the_golden_model_in_every_clock(

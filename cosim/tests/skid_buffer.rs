@@ -39,7 +39,7 @@ fn check(simulation: &mut Simulation, stimulus: &Stimulus) -> Result<Outcome, Be
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(common::config(60, "skid_buffer"))]
 
     #[test]
     fn frames_pass_unchanged_at_every_width(

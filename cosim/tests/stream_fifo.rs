@@ -75,7 +75,7 @@ fn follow(depth: u32, sent: &[Frame], outcome: &Outcome) -> Result<usize, TestCa
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(common::config(60, "stream_fifo"))]
 
     #[test]
     fn frames_pass_unchanged_at_every_width(

@@ -57,7 +57,7 @@ fn check(preset: Preset, scenario: &Scenario) -> Result<Outcome, TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(common::config(40, "transmit_pipeline"))]
     #[test]
     fn frames_and_counters_equal_the_golden_model_at_64_bits(work in scenario(&config(Preset::Lab), Size::default())) {
         if common::have_verilator() {

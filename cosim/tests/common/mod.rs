@@ -3,17 +3,31 @@
 
 use std::sync::Arc;
 
+use proptest::test_runner::{Config, FileFailurePersistence};
 use spraynic_cosim::{Builder, Model, ModelSource, Verilator};
 
 /// False, with a message, when there is no Verilator; where CI is set, that is a failure.
 pub(crate) fn have_verilator() -> bool {
     match Verilator::find() {
         Ok(_) => true,
-        Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
+        Err(error) if std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) => panic!("{error}"),
         Err(error) => {
             eprintln!("skipped: {error}");
             false
         }
+    }
+}
+
+/// Settings of a property: so many cases, and the seeds of its failures kept in `proptest-regressions/NAME.txt` of the crate.
+pub(crate) fn config(cases: u32, name: &str) -> Config {
+    let path = format!("{}/proptest-regressions/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let file = FileFailurePersistence::Direct(String::leak(path));
+    let defaults = Config::default();
+    let set = std::env::var_os("PROPTEST_CASES").is_some();
+    Config {
+        cases: if set { defaults.cases } else { cases },
+        failure_persistence: Some(Box::new(file)),
+        ..defaults
     }
 }
 
