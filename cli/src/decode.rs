@@ -111,7 +111,11 @@ impl DecodeCommand {
             Reader::new(std::io::stdin())
         } else {
             // Opened here for the system's own words about a missing or forbidden file.
-            let file = std::fs::File::open(&self.file).map_err(CliError::file(&self.file, "open the capture"))?;
+            let refused = || CliError::file(&self.file, "open the capture");
+            if self.file.is_dir() {
+                return Err(refused()(std::io::ErrorKind::IsADirectory.into()));
+            }
+            let file = std::fs::File::open(&self.file).map_err(refused())?;
             Reader::new(file)
         }
         .map_err(wrong)?;

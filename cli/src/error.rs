@@ -66,6 +66,7 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull => "; free some space",
         io::ErrorKind::ReadOnlyFilesystem => "; choose a place that can be written to",
         io::ErrorKind::NotADirectory => "; part of the path is a file, give another path",
+        io::ErrorKind::IsADirectory => "; give a file",
         _ => "",
     }
 }

@@ -216,7 +216,8 @@ fn what_is_no_capture_is_refused() {
     let path = directory.path().join("text.pcap");
     std::fs::write(&path, "PSN,opcode\n1,2\nand some more text to fill a header\n").unwrap();
     spraynic(&["decode", path.to_str().unwrap()]).refused_with(1, &["text.pcap: not a capture"]);
-    spraynic(&["decode", directory.path().to_str().unwrap()]).refused_with(1, &[directory.path().to_str().unwrap()]);
+    spraynic(&["decode", directory.path().to_str().unwrap()])
+        .refused_with(1, &["cannot open the capture: is a directory; give a file"]);
 }
 
 #[test]

@@ -55,12 +55,12 @@ pub(crate) fn write(target: &Path, files: &[GeneratedFile], force: bool) -> Resu
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => target.to_owned(),
         Err(error) => return Err(CliError::file(target, "look at the output directory")(error)),
     };
-    let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
-        return Err(CliError::Usage(format!(
-            "--out {}: the output needs a name of its own, for example build/100g",
-            target.display()
-        )));
-    };
+    let named = |what: &str| CliError::Usage(format!("--out {}: {what}, for example build/100g", target.display()));
+    let name = target
+        .file_name()
+        .ok_or_else(|| named("the output needs a name of its own"))?
+        .to_str()
+        .ok_or_else(|| named("the name of the output is not UTF-8; choose one that is"))?;
     let existing = state_of(&target)?;
     if let (State::Foreign(reason), false) = (&existing, force) {
         return Err(CliError::NotOurs(format!(
@@ -342,6 +342,18 @@ mod tests {
         }
         let error = write(Path::new("/"), &files(&[]), true).unwrap_err();
         assert_eq!(error.exit_status(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_that_is_not_utf_8_is_called_that() {
+        use std::os::unix::ffi::OsStrExt;
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join(std::ffi::OsStr::from_bytes(b"out\xff"));
+        let error = write(&target, &files(&[("x.v", "1")]), false).unwrap_err();
+        assert!(error.to_string().contains("is not UTF-8"), "{error}");
+        assert_eq!(error.exit_status(), 2);
+        assert!(names(place.path()).is_empty());
     }
 
     #[cfg(unix)]
