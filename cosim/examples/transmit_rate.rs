@@ -104,12 +104,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
 
-    // Bare: the tables are written and a READ request without payload waits at each clock, so that frames are built.
+    bare(&config, &mut simulation, "assertions on")?;
+    let model = builder().assertions(false).random_initial(false).build(&pipeline)?;
+    bare(&config, &mut Simulation::new(&model, 1), "assertions off")
+}
+
+/// Steps alone: the tables are written and a READ request without payload waits at each clock, so that frames are built.
+fn bare(config: &NicConfig, simulation: &mut Simulation, text: &str) -> Result<(), Box<dyn Error>> {
     let scenario = Scenario {
         requests: vec![],
-        ..writes(&config, 64, 64)
+        ..writes(config, 64, 64)
     };
-    Bench::new(&mut simulation, &scenario.stimulus(&config), Limits::default())?.run(&mut ())?;
+    Bench::new(simulation, &scenario.stimulus(config), Limits::default())?.run(&mut ())?;
     let read = WorkRequest {
         opcode: 3,
         segments: 1,
@@ -124,6 +130,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clocks = 1_000_000;
     let start = core_seconds();
     simulation.run(clocks)?;
-    println!("bare step: {:.0} clocks/s", clocks as f64 / (core_seconds() - start));
+    println!(
+        "bare step, {text}: {:.0} clocks/s",
+        clocks as f64 / (core_seconds() - start)
+    );
     Ok(())
 }
