@@ -83,25 +83,40 @@ impl FieldValue for bool {
 /// Bytes of the extension headers in a [`PacketDescriptor`]: the longest are SETH with CC_STATE, and EETH.
 pub const EXTENSION_BYTES: usize = 36;
 
-/// Extension headers, byte 0 first on the wire, unused bytes zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extension(pub [u8; EXTENSION_BYTES]);
+/// Bytes of the extension headers of a request or response: AtomicETH, and METH, TSETH, RETH with ImmDt, are the longest.
+pub const REQUEST_EXTENSION_BYTES: usize = 28;
 
-impl Default for Extension {
-    fn default() -> Self {
-        Self([0; EXTENSION_BYTES])
-    }
+macro_rules! extension_field {
+    ($(#[doc = $doc:literal])* $name:ident, $bytes:ident) => {
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(pub [u8; $bytes]);
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self([0; $bytes])
+            }
+        }
+
+        impl FieldValue for $name {
+            fn store(&self, bits: &mut BitSlice<u8, Lsb0>) {
+                bits.copy_from_bitslice(self.0.view_bits::<Lsb0>());
+            }
+            fn load(bits: &BitSlice<u8, Lsb0>) -> Self {
+                let mut bytes = [0; $bytes];
+                bytes.view_bits_mut::<Lsb0>().copy_from_bitslice(bits);
+                Self(bytes)
+            }
+        }
+    };
 }
-
-impl FieldValue for Extension {
-    fn store(&self, bits: &mut BitSlice<u8, Lsb0>) {
-        bits.copy_from_bitslice(self.0.view_bits::<Lsb0>());
-    }
-    fn load(bits: &BitSlice<u8, Lsb0>) -> Self {
-        let mut bytes = [0; EXTENSION_BYTES];
-        bytes.view_bits_mut::<Lsb0>().copy_from_bitslice(bits);
-        Self(bytes)
-    }
+extension_field! {
+    /// Extension headers, byte 0 first on the wire, unused bytes zero.
+    Extension, EXTENSION_BYTES
+}
+extension_field! {
+    /// Extension headers of a request or response, byte 0 first on the wire, unused bytes zero.
+    RequestExtension, REQUEST_EXTENSION_BYTES
 }
 
 macro_rules! descriptor {
@@ -149,7 +164,10 @@ macro_rules! descriptor {
 
 mod receive;
 
-pub use receive::{MemoryRegion, PacketContext, QueuePairContext, QueuePairState, ReceivedPacket};
+pub use receive::{
+    Answer, CompletionStatus, MemoryAccess, MemoryRegion, MemoryTranslation, PacketContext, PayloadWrite,
+    QueuePairContext, QueuePairState, ReceiveRequest, ReceivedPacket, SequenceOutcome, SequenceReport, SequencedPacket,
+};
 
 descriptor! {
     /// A work request (WQE), 64 bytes: one message that the host asks for.
@@ -341,7 +359,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 10] = [
+pub static LAYOUTS: [Layout; 17] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -352,6 +370,13 @@ pub static LAYOUTS: [Layout; 10] = [
     Layout::of::<QueuePairContext>(),
     Layout::of::<PacketContext>(),
     Layout::of::<MemoryRegion>(),
+    Layout::of::<SequencedPacket>(),
+    Layout::of::<SequenceReport>(),
+    Layout::of::<Answer>(),
+    Layout::of::<ReceiveRequest>(),
+    Layout::of::<MemoryAccess>(),
+    Layout::of::<MemoryTranslation>(),
+    Layout::of::<PayloadWrite>(),
 ];
 
 /// `CompareSwap` as `compare_swap`.
@@ -383,6 +408,13 @@ mod tests {
             QueuePairContext::width(),
             PacketContext::width(),
             MemoryRegion::width(),
+            SequencedPacket::width(),
+            SequenceReport::width(),
+            Answer::width(),
+            ReceiveRequest::width(),
+            MemoryAccess::width(),
+            MemoryTranslation::width(),
+            PayloadWrite::width(),
         ] {
             assert_eq!(width % 8, 0, "{width}");
         }

@@ -246,5 +246,14 @@ parameters! {
         memory_regions: u32 = Allowed::PowerOfTwo { min: 2, max: 65_536 }, "regions",
             [64, 1024, 4096, 16_384],
             "Memory regions that peers may reach by R_Key. Block RAM of their table grows with it.";
+        receive_requests: u32 = Allowed::PowerOfTwo { min: 2, max: 1024 }, "receive requests",
+            [16, 8, 4, 4],
+            "Receive requests that a queue pair holds for messages to come. Block RAM grows with it times queue_pairs.count.";
+        outstanding_writes: u32 = Allowed::PowerOfTwo { min: 8, max: 4096 }, "packets",
+            [32, 64, 128, 512],
+            "Packets whose writes memory has not acknowledged. For line rate it covers memory latency times packet rate.";
+        stored_atomics: u32 = Allowed::PowerOfTwo { min: 1, max: 16 }, "answers",
+            [4, 4, 4, 4],
+            "roce: answers of atomics that are kept for each queue pair, for their duplicates.";
     }
 }

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
-    Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryRegion, PacketContext, PacketDescriptor,
-    PayloadRequest, QueuePairContext, ReceivedPacket, SliceContext, WorkRequest, c_header,
+    Answer, Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryAccess, MemoryRegion, MemoryTranslation,
+    PacketContext, PacketDescriptor, PayloadRequest, PayloadWrite, QueuePairContext, ReceiveRequest, ReceivedPacket,
+    SequenceReport, SequencedPacket, SliceContext, WorkRequest, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -102,6 +103,13 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         QueuePairContext::NAME => QueuePairContext::unpack(bytes).pack(),
         PacketContext::NAME => PacketContext::unpack(bytes).pack(),
         MemoryRegion::NAME => MemoryRegion::unpack(bytes).pack(),
+        SequencedPacket::NAME => SequencedPacket::unpack(bytes).pack(),
+        SequenceReport::NAME => SequenceReport::unpack(bytes).pack(),
+        Answer::NAME => Answer::unpack(bytes).pack(),
+        ReceiveRequest::NAME => ReceiveRequest::unpack(bytes).pack(),
+        MemoryAccess::NAME => MemoryAccess::unpack(bytes).pack(),
+        MemoryTranslation::NAME => MemoryTranslation::unpack(bytes).pack(),
+        PayloadWrite::NAME => PayloadWrite::unpack(bytes).pack(),
         other => panic!("add {other} here"),
     }
 }
