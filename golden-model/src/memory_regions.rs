@@ -4,7 +4,7 @@
 //! address and length a peer names. Theory of operation: `docs/src/blocks/memory_regions.md`.
 
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::MemoryRegion;
+use spraynic_config::descriptor::{MemoryAccess, MemoryRegion, MemoryTranslation};
 use thiserror::Error;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
@@ -195,6 +195,47 @@ impl MemoryRegions {
             .filter(|offset| *offset <= region.length && u64::from(length) <= region.length - offset)
             .map(|offset| Some(region.address + offset))
             .ok_or(Refusal::Bounds { key, address, length })
+    }
+
+    /// Answers what `responder` asks (`s_axis_access`, `m_axis_translation`). The address is 0 where the access is refused, of no byte, or
+    /// an invalidation.
+    pub fn access(&mut self, access: &MemoryAccess) -> MemoryTranslation {
+        let MemoryAccess {
+            key,
+            protection_domain,
+            right,
+            address,
+            length,
+            ..
+        } = *access;
+        let right = match right & 3 {
+            0 => Some(Right::Write),
+            1 => Some(Right::Read),
+            2 => Some(Right::Atomic),
+            _ => None,
+        };
+        let found = match right {
+            None => self.invalidate(key, protection_domain).map(|()| None),
+            Some(right) => self.translate(&Access {
+                key,
+                protection_domain,
+                right,
+                address,
+                length,
+            }),
+        };
+        let refusal = match found {
+            Ok(_) => 0,
+            Err(Refusal::Key { .. }) => 1,
+            Err(Refusal::ProtectionDomain { .. }) => 2,
+            Err(Refusal::Right { .. }) => 3,
+            Err(Refusal::Bounds { .. }) => 4,
+        };
+        MemoryTranslation {
+            address: found.ok().flatten().unwrap_or(0),
+            refusal,
+            reserved_0: 0,
+        }
     }
 
     /// Makes a region invalid, as a SEND with invalidate asks for.
@@ -427,6 +468,48 @@ mod tests {
         assert_eq!(table.translate(&write(0x1000, 1)), Err(Refusal::Key { key: 0x035A }));
         assert_eq!(table.invalidate(0x035A, 7), Err(Refusal::Key { key: 0x035A }));
         assert_eq!((table.counters().invalidated, table.counters().refused_key), (1, 3));
+    }
+
+    #[test]
+    fn answers_say_why_an_access_is_refused() {
+        let mut table = table(&region());
+        let access = MemoryAccess {
+            key: 0x035A,
+            protection_domain: 7,
+            right: 0,
+            address: 0x1004,
+            length: 4,
+            ..MemoryAccess::default()
+        };
+        let answer = |address, refusal| MemoryTranslation {
+            address,
+            refusal,
+            reserved_0: 0,
+        };
+        assert_eq!(table.access(&access), answer(0xFF04, 0));
+        assert_eq!(table.access(&MemoryAccess { length: 0, ..access }), answer(0, 0));
+        let wrong = [
+            MemoryAccess { key: 0x0359, ..access },
+            MemoryAccess {
+                protection_domain: 8,
+                ..access
+            },
+            MemoryAccess { right: 1, ..access },
+            MemoryAccess { right: 2, ..access },
+            MemoryAccess { length: 97, ..access },
+        ];
+        assert_eq!(
+            wrong.map(|access| table.access(&access)),
+            [1, 2, 3, 3, 4].map(|refusal| answer(0, refusal))
+        );
+        let invalidation = MemoryAccess {
+            right: 3,
+            address: 9,
+            length: 9,
+            ..access
+        };
+        assert_eq!(table.access(&invalidation), answer(0, 0));
+        assert_eq!(table.access(&access), answer(0, 1));
     }
 
     fn edge() -> impl Strategy<Value = u64> {
