@@ -16,6 +16,7 @@ pub mod memory_regions;
 pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;
+pub mod payload_router;
 pub mod qp_lookup;
 pub mod receive_pipeline;
 #[cfg(test)]

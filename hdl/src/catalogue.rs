@@ -7,8 +7,8 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    frame_fifo, header_builder, icrc, packet_multiplexer, packet_slicer, round_robin_arbiter, skid_buffer, stream_fifo,
-    transmit_pipeline,
+    frame_fifo, header_builder, icrc, packet_multiplexer, packet_slicer, payload_router, round_robin_arbiter,
+    skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -85,6 +85,11 @@ static BLOCKS: &[Block] = &[
         name: "packet_multiplexer",
         description: "two streams of frames into one, in turn; for the pipeline's frames and the host's",
         build: |context, config| packet_multiplexer::packet_multiplexer(context, 2, config.datapath.width_bits, 1),
+    },
+    Block {
+        name: "payload_router",
+        description: "leads each packet to one of two ports or discards it, as decided elsewhere",
+        build: |context, config| payload_router::payload_router(context, config.datapath.width_bits, 1, 16),
     },
     Block {
         name: TOP,

@@ -11,6 +11,7 @@ pub mod header_builder;
 pub mod icrc;
 pub mod packet_multiplexer;
 pub mod packet_slicer;
+pub mod payload_router;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
