@@ -19,8 +19,8 @@ pub mod packet_slicer;
 pub mod payload_router;
 pub mod qp_lookup;
 pub mod receive_pipeline;
-#[cfg(test)]
-mod received_frames;
+#[cfg(any(test, feature = "strategies"))]
+pub mod received_frames;
 pub mod reorder_buffer;
 mod request_opcode;
 pub mod round_robin_arbiter;

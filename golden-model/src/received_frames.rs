@@ -1,4 +1,6 @@
 //! Frames for the tests of the receive path: any packet that the wire can carry, and damage to it.
+//!
+//! For tests of this crate, and with the feature `strategies` for those of others.
 
 use proptest::prelude::*;
 use spraynic_wire::opcode::OPCODES;
@@ -8,7 +10,11 @@ use crate::frame::Frame;
 use crate::packet_parser::{Config, DropReason, PacketParser, Parsed, TrimmedDscp};
 
 /// A packet with this opcode, its extension headers zero, from 10.0.0.2 to 10.0.0.1 (or such in IPv6).
-pub(crate) fn frame(opcode: u8, ipv6: bool, tags: usize, payload: &[u8]) -> Packet {
+///
+/// # Panics
+/// When no profile has the opcode.
+#[must_use]
+pub fn frame(opcode: u8, ipv6: bool, tags: usize, payload: &[u8]) -> Packet {
     let info = Opcode(opcode).info().expect("a known opcode");
     let ip = if ipv6 {
         Ip::V6(Ipv6 {
@@ -39,12 +45,15 @@ pub(crate) fn frame(opcode: u8, ipv6: bool, tags: usize, payload: &[u8]) -> Pack
 }
 
 /// What a parser with everything generated makes of a frame.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, DropReason> {
+///
+/// # Errors
+/// As [`PacketParser::receive`].
+pub fn parse(bytes: &[u8]) -> Result<Parsed, DropReason> {
     PacketParser::new(Config::full()).receive(&Frame::plain(bytes.to_vec()), TrimmedDscp::default())
 }
 
 /// Any packet of any profile, with any header fields.
-pub(crate) fn any_packet() -> impl Strategy<Value = Packet> {
+pub fn any_packet() -> impl Strategy<Value = Packet> {
     let length = prop_oneof![4 => 0usize..70, 1 => 0usize..=4096, 1 => Just(4096)];
     let headers = (
         any::<[u8; 12]>(),
@@ -103,7 +112,7 @@ pub(crate) fn any_packet() -> impl Strategy<Value = Packet> {
 
 /// One change of a frame's bytes.
 #[derive(Debug, Clone)]
-pub(crate) enum Damage {
+pub enum Damage {
     /// One byte becomes another, near the begin or anywhere.
     Byte(prop::sample::Index, bool, u8),
     /// One bit is flipped.
@@ -117,7 +126,8 @@ pub(crate) enum Damage {
 }
 
 impl Damage {
-    pub(crate) fn apply(&self, bytes: &mut Vec<u8>) {
+    /// Makes the change.
+    pub fn apply(&self, bytes: &mut Vec<u8>) {
         let reach = |near: bool, length: usize| if near { length.min(90) } else { length };
         match self {
             Self::Byte(index, near, value) if !bytes.is_empty() => {
@@ -137,7 +147,7 @@ impl Damage {
 }
 
 /// Makes the checksum of an IPv4 header behind up to two tags right, so that deeper checks are met.
-pub(crate) fn mend(bytes: &mut [u8]) {
+pub fn mend(bytes: &mut [u8]) {
     for at in [14, 18, 22] {
         let is_ipv4 = bytes.get(at - 2..at) == Some(&[0x08, 0x00]);
         if let Some(header) = bytes.get_mut(at..at + 20).filter(|header| is_ipv4 && header[0] == 0x45) {
@@ -149,7 +159,7 @@ pub(crate) fn mend(bytes: &mut [u8]) {
 }
 
 /// None to a few changes; often the checksum is mended behind them.
-pub(crate) fn any_damage() -> impl Strategy<Value = Vec<Damage>> {
+pub fn any_damage() -> impl Strategy<Value = Vec<Damage>> {
     let index = any::<prop::sample::Index>;
     let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF)];
     let damage = prop_oneof![
