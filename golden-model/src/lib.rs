@@ -23,6 +23,7 @@ pub mod receive_pipeline;
 pub mod received_frames;
 pub mod reorder_buffer;
 mod request_opcode;
+pub mod responder;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;

@@ -296,9 +296,9 @@ pub enum CompletionStatus {
     LocalLength = 1,
     /// The queue pair failed or was closed before.
     Flushed = 2,
-    /// The peer asked for what its keys or rights do not allow; no receive request was taken.
+    /// The peer asked for what its keys do not allow.
     RemoteAccess = 3,
-    /// The peer broke the rules of messages; a receive request may have been taken.
+    /// The peer broke the rules of messages.
     RemoteInvalidRequest = 4,
 }
 
