@@ -4,17 +4,16 @@
 //! does) nor what a request means (`responder` does), and never sends data. Theory of operation: `docs/src/blocks/ack_engine.md`.
 
 use spraynic_config::descriptor::{
-    Extension, PacketContext, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket,
+    Extension, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket, SequenceOutcome, SequenceReport,
 };
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::mrc::{MPR_UNIT, NETH_CC_TYPE, RCVD_BYTES_UNIT};
 use spraynic_wire::{
-    BitOrder, CcState, Header, HeaderKind, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, SequenceSpace, Seth,
-    Syndrome,
+    BitOrder, CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, SequenceSpace, Seth, Syndrome,
 };
 use thiserror::Error;
 
-use crate::reorder_buffer::{Outcome, Refusal, Report, Space};
+use crate::reorder_buffer::{Space, entropy_of, is_answered_with_data, nack_reason, outcome_of, time_stamp_of};
 
 /// ECN field of a packet that met congestion \[RFC 3168\].
 const CONGESTION_EXPERIENCED: u8 = 3;
@@ -155,26 +154,6 @@ pub struct AckEngine {
     counters: Counters,
 }
 
-/// The entropy value of a packet's path: what [`spraynic_wire::path_fields`] made of it, as far as it can be known: EV[15:0] from the
-/// UDP source port, with IPv6 EV[19:16] from the flow label.
-#[must_use]
-pub fn entropy_of(packet: &ReceivedPacket) -> u32 {
-    packet.flow_label & 0xF_0000 | u32::from(packet.udp_source_port)
-}
-
-/// The time stamp that a packet carries for its echo: TSETH of mrc data, PETH of a probe; 0 without one.
-fn time_stamp_of(packet: &ReceivedPacket) -> u16 {
-    let opcode = Opcode(packet.opcode);
-    let has = |kind| opcode.info().is_some_and(|info| info.has(kind));
-    let at = match packet.extension_words {
-        0 => return 0,
-        _ if has(HeaderKind::Peth) => 12,
-        _ if packet.timestamped && has(HeaderKind::Tseth) => 4,
-        _ => return 0,
-    };
-    u16::from_be_bytes([packet.extension.0[at], packet.extension.0[at + 1]])
-}
-
 /// A control packet of these extension headers.
 fn control(qpn: u32, opcode: Opcode, psn: Psn, entropy: u32, extension: &[&[u8]]) -> PacketDescriptor {
     let bytes = extension.concat();
@@ -248,37 +227,35 @@ impl AckEngine {
     }
 
     /// Takes the report on a packet and gives what must be sent at once, at most an answer and a CNP.
-    pub fn report(
-        &mut self,
-        packet: &ReceivedPacket,
-        context: &PacketContext,
-        report: &Report,
-        pacing: &Pacing,
-        now_ns: u64,
-    ) -> Vec<PacketDescriptor> {
-        let qpn = packet.qpn;
-        let Some(mut queue_pair) = self.queue_pair(qpn) else {
+    pub fn report(&mut self, report: &SequenceReport, pacing: &Pacing, now_ns: u64) -> Vec<PacketDescriptor> {
+        let qpn = report.qpn;
+        let (Some(mut queue_pair), Some(outcome)) = (self.queue_pair(qpn), outcome_of(report)) else {
             return Vec::new();
         };
+        if outcome == SequenceOutcome::Closed {
+            return Vec::new();
+        }
         let answer = match queue_pair.profile {
-            Profile::Roce => self.answer_roce(qpn, &queue_pair, packet, report),
+            Profile::Roce => self.answer_roce(qpn, &queue_pair, report, outcome),
             Profile::Solar | Profile::Mrc => {
-                let space = Space::of(context);
+                let space = if report.space {
+                    Space::Responses
+                } else {
+                    Space::Requests
+                };
                 let state = &mut queue_pair.spaces[space as usize];
-                state.note(packet, report, now_ns);
-                let due = state.is_due(packet, report, pacing);
-                match report.outcome {
-                    Outcome::Refused(reason) => reason
-                        .nack_reason()
-                        .map(|reason| self.nack(qpn, &queue_pair, space, packet, reason)),
-                    _ if due => Some(self.sack(qpn, &mut queue_pair, space, packet, report)),
-                    _ => None,
+                state.note(report, outcome, now_ns);
+                let due = state.is_due(report, outcome, pacing);
+                match nack_reason(outcome) {
+                    Some(reason) => Some(self.nack(qpn, &queue_pair, space, report, reason)),
+                    None if due && !outcome.is_refusal() => Some(self.sack(qpn, &mut queue_pair, space, report)),
+                    None => None,
                 }
             }
         };
-        let congested = packet.ecn == CONGESTION_EXPERIENCED && queue_pair.profile == Profile::Roce;
+        let congested = report.ecn == CONGESTION_EXPERIENCED && queue_pair.profile == Profile::Roce;
         let cnp = congested
-            .then(|| self.cnp(qpn, &mut queue_pair, packet, pacing, now_ns))
+            .then(|| self.cnp(qpn, &mut queue_pair, report, pacing, now_ns))
             .flatten();
         self.queue_pairs[qpn as usize] = Some(queue_pair);
         answer.into_iter().chain(cnp).collect()
@@ -289,18 +266,18 @@ impl AckEngine {
         &mut self,
         qpn: u32,
         queue_pair: &QueuePair,
-        packet: &ReceivedPacket,
-        report: &Report,
+        report: &SequenceReport,
+        outcome: SequenceOutcome,
     ) -> Option<PacketDescriptor> {
-        let entropy = entropy_of(packet);
-        match report.outcome {
-            Outcome::Refused(Refusal::Sequence { first: true }) => {
+        let entropy = report.entropy;
+        match outcome {
+            SequenceOutcome::SequenceFirst => {
                 let msn = queue_pair.last_ack.map_or(0, |(_, msn, _)| msn);
-                let next = report.cumulative.unwrap_or_default().next();
+                let next = Psn::new(report.cumulative).next();
                 let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
                 Some(self.acknowledge(qpn, queue_pair.profile, next, syndrome, msn, entropy))
             }
-            Outcome::Duplicate if !answers_with_data(packet) => queue_pair
+            SequenceOutcome::Duplicate if !is_answered_with_data(report.opcode) => queue_pair
                 .last_ack
                 .map(|(psn, msn, _)| self.acknowledge(qpn, queue_pair.profile, psn, Syndrome::ACK, msn, entropy)),
             _ => None,
@@ -428,26 +405,25 @@ impl AckEngine {
         qpn: u32,
         queue_pair: &mut QueuePair,
         space: Space,
-        packet: &ReceivedPacket,
-        report: &Report,
+        report: &SequenceReport,
     ) -> PacketDescriptor {
         let state = &mut queue_pair.spaces[space as usize];
         if report.far == 0 {
             state.reported();
         }
-        let marked = packet.ecn == CONGESTION_EXPERIENCED;
+        let marked = report.ecn == CONGESTION_EXPERIENCED;
         let seth = Seth {
             feedback: if marked {
                 PathFeedback::SkipOnce
             } else {
                 PathFeedback::Good
             },
-            ack_psn_offset: saturate(Psn::new(packet.psn).distance(state.cumulative)),
-            sack_offset: saturate(1 + 64 * report.far as i32),
+            ack_psn_offset: saturate(Psn::new(report.psn).distance(state.cumulative)),
+            sack_offset: saturate(1 + 64 * i32::from(report.far)),
             sack_bitmap: report.bitmap,
             ..state.seth(self.config.window)
         };
-        self.finish_sack(qpn, queue_pair, space, seth, entropy_of(packet), time_stamp_of(packet))
+        self.finish_sack(qpn, queue_pair, space, seth, report.entropy, report.time_stamp)
     }
 
     fn finish_sack(
@@ -483,20 +459,20 @@ impl AckEngine {
         qpn: u32,
         queue_pair: &QueuePair,
         space: Space,
-        packet: &ReceivedPacket,
+        report: &SequenceReport,
         reason: NackReason,
     ) -> PacketDescriptor {
         self.counters.nacks = self.counters.nacks.wrapping_add(1);
-        let entropy = entropy_of(packet);
+        let entropy = report.entropy;
         let neth = Neth {
             space: wire_space(space),
             reason,
             entropy,
             spdcid: qpn as u16,
             dpdcid: queue_pair.peer_qpn as u16,
-            nack_psn: Psn::new(packet.psn),
+            nack_psn: Psn::new(report.psn),
             cc_type: NETH_CC_TYPE,
-            tx_timestamp: time_stamp_of(packet),
+            tx_timestamp: report.time_stamp,
             ..Neth::default()
         };
         control(qpn, Opcode::NACK, neth.nack_psn, entropy, &[&neth.to_bytes()])
@@ -506,7 +482,7 @@ impl AckEngine {
         &mut self,
         qpn: u32,
         queue_pair: &mut QueuePair,
-        packet: &ReceivedPacket,
+        report: &SequenceReport,
         pacing: &Pacing,
         now_ns: u64,
     ) -> Option<PacketDescriptor> {
@@ -522,49 +498,43 @@ impl AckEngine {
         self.counters.cnps = self.counters.cnps.wrapping_add(1);
         Some(PacketDescriptor {
             becn: true,
-            ..control(qpn, Opcode::CNP, Psn::default(), entropy_of(packet), &[&[0; CNP_BYTES]])
+            ..control(qpn, Opcode::CNP, Psn::default(), report.entropy, &[&[0; CNP_BYTES]])
         })
     }
 }
 
-fn answers_with_data(packet: &ReceivedPacket) -> bool {
-    use spraynic_wire::Operation::{CompareSwap, FetchAdd, ReadRequest};
-    let operation = Opcode(packet.opcode).info().map(|info| info.operation);
-    matches!(operation, Some(ReadRequest | CompareSwap | FetchAdd))
-}
-
 impl SpaceState {
     /// Notes what a report says.
-    fn note(&mut self, packet: &ReceivedPacket, report: &Report, now_ns: u64) {
-        self.cumulative = report.cumulative.unwrap_or(self.cumulative);
+    fn note(&mut self, report: &SequenceReport, outcome: SequenceOutcome, now_ns: u64) {
+        self.cumulative = Psn::new(report.cumulative);
         self.near = report.near;
-        self.beyond_gap = report.beyond_gap;
-        if !matches!(report.outcome, Outcome::Passed | Outcome::Stored) {
+        self.beyond_gap = report.beyond_gap.into();
+        if !matches!(outcome, SequenceOutcome::Passed | SequenceOutcome::Stored) {
             return;
         }
-        self.received_bytes = self.received_bytes.wrapping_add(packet.payload_length.into());
+        self.received_bytes = self.received_bytes.wrapping_add(report.payload_length.into());
         if report.far == 0 {
             if self.packets == 0 {
                 self.since_ns = now_ns;
             }
             self.packets += 1;
-            self.bytes = self.bytes.saturating_add(packet.payload_length.into());
-            self.psn = Psn::new(packet.psn);
-            self.entropy = entropy_of(packet);
-            self.time_stamp = time_stamp_of(packet);
+            self.bytes = self.bytes.saturating_add(report.payload_length.into());
+            self.psn = Psn::new(report.psn);
+            self.entropy = report.entropy;
+            self.time_stamp = report.time_stamp;
         }
     }
 
     /// Whether a packet that was not refused is answered by a SACK at once.
-    fn is_due(&self, packet: &ReceivedPacket, report: &Report, pacing: &Pacing) -> bool {
+    fn is_due(&self, report: &SequenceReport, outcome: SequenceOutcome, pacing: &Pacing) -> bool {
         let enough = self.packets >= u32::from(pacing.sack_every.max(1))
             || (pacing.sack_bytes > 0 && self.bytes >= pacing.sack_bytes);
         enough
             || report.far > 0
-            || packet.ack_request
-            || packet.retransmission
-            || packet.ecn == CONGESTION_EXPERIENCED
-            || report.outcome == Outcome::Duplicate
+            || report.ack_request
+            || report.retransmission
+            || report.ecn == CONGESTION_EXPERIENCED
+            || outcome == SequenceOutcome::Duplicate
     }
 
     /// All that is near has been reported.

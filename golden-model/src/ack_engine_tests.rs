@@ -10,7 +10,7 @@ use spraynic_wire::{Aeth, Packet};
 use super::*;
 use crate::header_builder::{self, HeaderBuilder};
 use crate::icrc::IcrcInsert;
-use crate::reorder_buffer::{self, ReorderBuffer, SequencedPacket};
+use crate::reorder_buffer::{self, Arrival, Released, ReorderBuffer};
 
 const QPN: u32 = 1;
 const WINDOW: u32 = 256;
@@ -37,6 +37,7 @@ impl Pair {
                 pool_slots: 512,
                 reorder_queue_pairs: 4,
                 guaranteed_slots: 4,
+                receive_requests: 8,
             }),
             engine: AckEngine::new(Config {
                 queue_pairs: 4,
@@ -60,15 +61,12 @@ impl Pair {
 
     /// A packet comes; what waits behind it leaves.
     fn receive(&mut self, packet: ReceivedPacket) -> Vec<PacketDescriptor> {
-        let context = PacketContext::default();
-        let sequenced = SequencedPacket {
+        let (report, _) = self.buffer.receive(Arrival {
             packet,
-            context,
-            ..SequencedPacket::default()
-        };
-        let (report, _) = self.buffer.receive(sequenced, true);
-        while self.buffer.release(QPN, Space::Requests).is_some() {}
-        self.engine.report(&packet, &context, &report, &PACING, self.now_ns)
+            ..Arrival::default()
+        });
+        while self.buffer.release(QPN, Space::Requests) != Released::Nothing {}
+        self.engine.report(&report, &PACING, self.now_ns)
     }
 
     /// The one SACK that a packet makes due, or none.
@@ -146,16 +144,12 @@ fn bytes_make_a_sack_due_too() {
         sack_bytes: 2048,
         ..PACING
     };
-    let context = PacketContext::default();
     for psn in 0..10 {
-        let packet = data(psn);
-        let sequenced = SequencedPacket {
-            packet,
-            context,
-            ..SequencedPacket::default()
-        };
-        let (report, _) = pair.buffer.receive(sequenced, true);
-        let given = pair.engine.report(&packet, &context, &report, &pacing, 0);
+        let (report, _) = pair.buffer.receive(Arrival {
+            packet: data(psn),
+            ..Arrival::default()
+        });
+        let given = pair.engine.report(&report, &pacing, 0);
         assert_eq!(given.len() as u32, psn % 2, "{psn}");
     }
 }

@@ -1,18 +1,18 @@
 //! `receive_pipeline`: frames from the MAC in; packets in order, control packets and the host's frames out.
 //!
-//! It composes the blocks from `packet_parser` to `ack_engine` and adds no rule of its own. What depends on time it is told: whether the
-//! blocks behind take a packet, which queue pair gives its next one, and when a timer's SACK is sent.
+//! It composes the blocks from `packet_parser` to `ack_engine` and adds no rule of its own. What depends on time it is told: when a
+//! credit comes, which window moves on, and when a timer's SACK is sent.
 //! Theory of operation: `docs/src/blocks/receive_pipeline.md`.
 
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{PacketContext, PacketDescriptor, QueuePairContext, ReceivedPacket};
+use spraynic_config::descriptor::{PacketContext, PacketDescriptor, QueuePairContext, ReceivedPacket, SequenceReport};
 
 use crate::ack_engine::{self, AckEngine, Answer, NotDue, Pacing};
 use crate::frame::Frame;
 use crate::icrc::check::{self, IcrcCheck};
 use crate::packet_parser::{self, PacketParser, Parsed, TrimmedDscp};
 use crate::qp_lookup::{self, QpLookup, Route};
-use crate::reorder_buffer::{self, ReorderBuffer, Report, SequencedPacket, Space};
+use crate::reorder_buffer::{self, Arrival, Given, Released, ReorderBuffer, Space};
 
 /// What was generated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum Destination {
     /// `qp_lookup` dropped it.
     Refused(qp_lookup::DropReason),
     /// It takes a PSN: `reorder_buffer` says what became of it.
-    Sequence(Report),
+    Sequence(SequenceReport),
     /// It is for the requester, with its payload (roce: READ responses).
     Feedback(Box<ReceivedPacket>, PacketContext, Vec<u8>),
     /// It asked for a SACK.
@@ -80,7 +80,7 @@ pub struct Received {
     /// Where it ended.
     pub destination: Destination,
     /// The packet, if it is given at once.
-    pub given: Option<SequencedPacket>,
+    pub given: Option<Given>,
     /// Control packets that are due by it.
     pub control: Vec<PacketDescriptor>,
 }
@@ -88,8 +88,6 @@ pub struct Received {
 /// What is told about the moment at which a frame comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Moment {
-    /// The blocks behind take a packet.
-    pub takes: bool,
     /// DSCPs of trimmed packets.
     pub trimmed_dscp: TrimmedDscp,
     /// When to acknowledge.
@@ -174,26 +172,27 @@ impl ReceivePipeline {
                 ..only(Destination::Probe)
             },
             Route::Sequence => {
-                let sequenced = SequencedPacket {
+                let (report, given) = self.buffer.receive(Arrival {
                     packet: *packet,
                     context,
                     payload,
-                    duplicate: false,
-                };
-                let (report, given) = self.buffer.receive(sequenced, moment.takes);
+                });
                 Received {
                     destination: Destination::Sequence(report),
                     given,
-                    control: self
-                        .acks
-                        .report(&packet, &context, &report, &moment.pacing, moment.now_ns),
+                    control: self.acks.report(&report, &moment.pacing, moment.now_ns),
                 }
             }
         }
     }
 
-    /// Gives the next packet of a space, if it waits in a slot.
-    pub fn release(&mut self, qpn: u32, space: Space) -> Option<SequencedPacket> {
+    /// Takes a credit of `responder`: the queue pair has one receive request more.
+    pub fn credit(&mut self, qpn: u32) {
+        self.buffer.credit(qpn);
+    }
+
+    /// Moves the window of a space on by one PSN, if it can.
+    pub fn release(&mut self, qpn: u32, space: Space) -> Released {
         self.buffer.release(qpn, space)
     }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use spraynic_config::descriptor::QueuePairState;
+use spraynic_config::descriptor::{QueuePairState, SequenceOutcome};
 use spraynic_config::{Preset, Profile};
 use spraynic_wire::{Ip, Packet, Psn};
 
 use super::*;
 use crate::received_frames::{Damage, any_damage, any_packet, frame};
-use crate::reorder_buffer::Outcome;
+use crate::reorder_buffer::outcome_of;
 
 const PROFILES: [Profile; 3] = [Profile::Roce, Profile::Solar, Profile::Mrc];
 const START: u32 = 0xFF_FFF8;
@@ -93,7 +93,7 @@ fn places(c: &Counters) -> [u32; 4] {
         + b.drop_out_of_window
         + b.drop_trimmed
         + b.drop_no_slot
-        + b.drop_blocked
+        + b.drop_not_ready
         + b.drop_sequence;
     [
         p.slow_path + malformed + p.packets,
@@ -112,12 +112,15 @@ proptest! {
         (trimmed, last_hop) in (0u8..64, 0u8..64),
     ) {
         let mut pipeline = pipeline();
-        let mut next: BTreeMap<(u32, Space), Psn> = BTreeMap::new();
+        let mut next: BTreeMap<(u32, bool), Psn> = BTreeMap::new();
         let mut frames = 0;
-        for ((bytes, bad), takes, closes) in arrivals {
+        for ((bytes, bad), credit, closes) in arrivals {
+            if credit {
+                (0..6).for_each(|qpn| pipeline.credit(qpn));
+            }
             let before = pipeline.counters();
             let frame = Frame { bad, ..Frame::plain(bytes) };
-            let moment = Moment { takes, trimmed_dscp: TrimmedDscp { trimmed, last_hop }, now_ns: frames, ..Moment::default() };
+            let moment = Moment { trimmed_dscp: TrimmedDscp { trimmed, last_hop }, now_ns: frames, ..Moment::default() };
             let received = pipeline.receive(&frame, &moment);
             frames += 1;
             let counters = pipeline.counters();
@@ -133,19 +136,19 @@ proptest! {
                 Destination::Sequence(report) => {
                     let one_more = counters.qp_lookup.sequence - before.qp_lookup.sequence;
                     prop_assert_eq!(one_more, 1);
-                    prop_assert!(received.given.is_some() || report.outcome != Outcome::Passed);
+                    prop_assert!(received.given.is_some() || outcome_of(report) != Some(SequenceOutcome::Passed));
                 }
                 _ => prop_assert!(received.given.is_none()),
             }
             // What is given is what a good frame carries, in order where the profile has an order.
-            let mut given: Vec<SequencedPacket> = received.given.into_iter().collect();
+            let mut given: Vec<Given> = received.given.into_iter().collect();
             for qpn in 0..6 {
                 for space in Space::ALL {
-                    given.extend(takes.then(|| pipeline.release(qpn, space)).flatten());
+                    given.extend(pipeline.release(qpn, space).given());
                 }
             }
-            for packet in given.iter().filter(|given| !given.duplicate && given.context.profile == 1) {
-                let key = (packet.packet.qpn, Space::of(&packet.context));
+            for packet in given.iter().filter(|given| given.packet.profile == Profile::Solar.code()) {
+                let key = (packet.packet.qpn, packet.packet.space);
                 let expected = next.entry(key).or_insert(Psn::new(START));
                 prop_assert_eq!(Psn::new(packet.packet.psn), *expected);
                 *expected = expected.next();
@@ -173,10 +176,7 @@ fn the_generator_of_arrivals_reaches_every_place() {
     let mut reached = [0u32; 8];
     for step in 0..20_000 {
         let (bytes, bad) = any_arrival().new_tree(&mut runner).expect("a value").current();
-        let moment = Moment {
-            takes: step % 3 > 0,
-            ..Moment::default()
-        };
+        let moment = Moment::default();
         let place = match pipeline
             .receive(
                 &Frame {
@@ -200,6 +200,9 @@ fn the_generator_of_arrivals_reaches_every_place() {
         for (qpn, space) in [1, 4].into_iter().flat_map(|qpn| Space::ALL.map(|space| (qpn, space))) {
             pipeline.release(qpn, space);
         }
+        if step > 15_000 {
+            (0..6).for_each(|qpn| pipeline.credit(qpn));
+        }
     }
     assert!(reached.iter().all(|times| *times >= 10), "{reached:?}");
     let c = pipeline.counters().reorder_buffer;
@@ -209,7 +212,7 @@ fn the_generator_of_arrivals_reaches_every_place() {
         c.duplicates,
         c.drop_out_of_window,
         c.drop_no_slot,
-        c.drop_blocked,
+        c.drop_not_ready,
         c.drop_sequence,
     ];
     assert!(outcomes.iter().all(|times| *times >= 10), "{outcomes:?}");
@@ -228,10 +231,7 @@ fn send(psn: u32, payload: &[u8]) -> Vec<u8> {
 fn short_frames_back_to_back_keep_their_payloads_apart() {
     // Frames of 58 to 61 bytes, padded to 60 by the sender's MAC or not, each followed by a long one.
     let mut pipeline = pipeline();
-    let moment = Moment {
-        takes: true,
-        ..Moment::default()
-    };
+    let moment = Moment::default();
     for step in 0..40u32 {
         let payload: Vec<u8> = match step % 2 {
             0 => vec![step as u8; step as usize / 2 % 4],
@@ -239,6 +239,7 @@ fn short_frames_back_to_back_keep_their_payloads_apart() {
         };
         let mut bytes = send(START + step, &payload);
         bytes.resize(bytes.len().max(60), 0xEE);
+        pipeline.credit(1);
         let given = pipeline.receive(&Frame::plain(bytes), &moment).given.expect("in order");
         assert_eq!(given.payload, payload);
     }
@@ -247,10 +248,8 @@ fn short_frames_back_to_back_keep_their_payloads_apart() {
 #[test]
 fn a_queue_pair_opened_again_knows_nothing_of_its_former_psns() {
     let mut pipeline = pipeline();
-    let moment = Moment {
-        takes: true,
-        ..Moment::default()
-    };
+    let moment = Moment::default();
+    (0..4).for_each(|_| pipeline.credit(1));
     for step in [0, 1, 3, 5] {
         pipeline.receive(&Frame::plain(send(START + step, &[1])), &moment);
     }
@@ -262,11 +261,17 @@ fn a_queue_pair_opened_again_knows_nothing_of_its_former_psns() {
         psn,
         ..context(1, QueuePairState::ReadyToReceive)
     });
-    for (step, outcome) in [(5, Outcome::Stored), (0, Outcome::Duplicate), (3, Outcome::Passed)] {
+    assert_eq!(pipeline.reorder_buffer().credits(1), 0);
+    pipeline.credit(1);
+    for (step, outcome) in [
+        (5, SequenceOutcome::Stored),
+        (0, SequenceOutcome::Duplicate),
+        (3, SequenceOutcome::Passed),
+    ] {
         let received = pipeline.receive(&Frame::plain(send(START + step, &[2])), &moment);
         let Destination::Sequence(report) = received.destination else {
             panic!("{received:?}");
         };
-        assert_eq!(report.outcome, outcome);
+        assert_eq!(outcome_of(&report), Some(outcome));
     }
 }

@@ -1,19 +1,22 @@
 //! `reorder_buffer`: gives each packet of a sequence space once, and in PSN order where the profile wants it.
 //!
-//! It owns the windows, their bitmaps and the pool of slots. It never gives up a packet that it has reported as received (but
-//! when its queue pair is closed), never lets a queue pair take the slots that others are guaranteed, and never waits for a slot.
-//! Theory of operation: `docs/src/blocks/reorder_buffer.md`.
+//! It owns the windows, their bitmaps, the pool of slots and the receive requests that may be counted on. It never gives up a packet that it
+//! has reported as received (but when its queue pair is closed), never lets a queue pair take the slots that others are guaranteed, and never
+//! waits for a slot. Theory of operation: `docs/src/blocks/reorder_buffer.md`.
 
+mod facts;
 mod pool;
 mod window;
 
-use spraynic_config::descriptor::{PacketContext, QueuePairContext, QueuePairState, ReceivedPacket};
+use spraynic_config::descriptor::{
+    PacketContext, QueuePairContext, QueuePairState, ReceivedPacket, SequenceOutcome, SequenceReport, SequencedPacket,
+};
 use spraynic_config::{NicConfig, Profile};
-use spraynic_wire::{NackReason, Opcode, Operation, Psn};
+use spraynic_wire::{NackReason, Opcode, Psn};
 
-use crate::packet_slicer::{MAX_MESSAGE, mtu_bytes};
+pub use facts::{entropy_of, is_answered_with_data, takes_receive_request, time_stamp_of};
 use pool::Pool;
-use window::{Place, Window};
+use window::{Kept, Place, Window};
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Config {
     pub reorder_queue_pairs: u32,
     /// Slots that are guaranteed to each of them.
     pub guaranteed_slots: u32,
+    /// Receive requests that a queue pair can hold: credits beyond them are not counted.
+    pub receive_requests: u32,
 }
 
 impl From<&NicConfig> for Config {
@@ -38,6 +43,7 @@ impl From<&NicConfig> for Config {
             pool_slots: config.receive.pool_slots,
             reorder_queue_pairs: config.reorder_queue_pairs(),
             guaranteed_slots: config.receive.guaranteed_slots,
+            receive_requests: config.receive.receive_requests,
         }
     }
 }
@@ -62,129 +68,144 @@ impl Space {
     }
 }
 
-/// A packet with its context and payload, as it comes and as it is given.
+/// A packet that arrives: what `qp_lookup` gives of route 0, and the payload that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SequencedPacket {
+pub struct Arrival {
     /// Headers.
     pub packet: ReceivedPacket,
     /// What `qp_lookup` says of it.
     pub context: PacketContext,
     /// Payload without padding.
     pub payload: Vec<u8>,
-    /// roce: a READ or atomic request that was given before, to be answered again.
-    pub duplicate: bool,
 }
 
-/// Why a packet was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
-    /// Its queue pair does not receive.
-    Closed,
-    /// Its PSN is beyond the window.
-    OutOfWindow,
-    /// A switch trimmed it.
-    Trimmed,
-    /// The last switch trimmed it.
-    TrimmedLastHop,
-    /// It is not next, or cannot be taken now, and no slot is free for its queue pair.
-    NoSlot,
-    /// It cannot be taken now, and its profile keeps no payload (roce, mrc).
-    Blocked,
-    /// roce: packets before it are missing; `first` says that it is the first one behind this gap, which is answered by
-    /// a NAK (PSN sequence error).
-    Sequence {
-        /// The first packet behind the gap.
-        first: bool,
-    },
+/// A packet as the block gives it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Given {
+    /// `m_axis`.
+    pub packet: SequencedPacket,
+    /// `m_axis_payload`: one packet where it is not empty.
+    pub payload: Vec<u8>,
 }
 
-impl Refusal {
-    /// The reason of the NACK that answers it (solar, mrc); `None` where no NACK does.
-    #[must_use]
-    pub fn nack_reason(self) -> Option<NackReason> {
-        match self {
-            Self::Closed | Self::Sequence { .. } => None,
-            Self::OutOfWindow => Some(NackReason::PsnOutOfWindow),
-            Self::Trimmed => Some(NackReason::Trimmed),
-            Self::TrimmedLastHop => Some(NackReason::TrimmedLastHop),
-            Self::NoSlot | Self::Blocked => Some(NackReason::NoPacketBuffer),
+impl Arrival {
+    /// The packet as it is given; `duplicate` says that it was given before.
+    fn given(self, duplicate: bool) -> Given {
+        let Self {
+            packet,
+            context,
+            payload,
+        } = self;
+        Given {
+            packet: SequencedPacket {
+                qpn: packet.qpn,
+                opcode: packet.opcode,
+                psn: packet.psn,
+                profile: context.profile,
+                space: context.space,
+                duplicate,
+                solicited: packet.solicited,
+                ack_request: packet.ack_request,
+                timestamped: packet.timestamped,
+                protection_domain: context.protection_domain,
+                mtu: context.mtu,
+                remote_write: context.remote_write,
+                remote_read: context.remote_read,
+                remote_atomic: context.remote_atomic,
+                payload_length: packet.payload_length,
+                entropy: entropy_of(&packet),
+                extension: facts::request_extension(&packet),
+                ..SequencedPacket::default()
+            },
+            payload,
         }
     }
 }
 
-/// What became of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It was given at once: the next one of its window, or any new one of mrc.
-    Passed,
-    /// It waits in a slot.
-    Stored,
-    /// It had been received before.
-    Duplicate,
-    /// It is not kept; whoever sent it must send it again.
-    Refused(Refusal),
+/// What a call of [`ReorderBuffer::release`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing: the next packet is not there, or waits for a receive request.
+    Nothing,
+    /// mrc: the window moved on by a packet that was given before and ends no message.
+    Moved,
+    /// The window moved on, by a packet from its slot, or (mrc) over the end of a message.
+    Given(Given),
 }
 
-/// What `ack_engine` is told of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Report {
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Cumulative acknowledgement behind it: the PSN before the first one that is missing; `None` where the queue pair
-    /// does not receive.
-    pub cumulative: Option<Psn>,
-    /// mrc: messages that are complete by this packet, all before them complete too.
-    pub messages: u32,
-    /// Packets received beyond the first gap, after this one.
-    pub beyond_gap: u32,
-    /// Which of the 64 PSNs behind `cumulative` have been received: bit i is PSN `cumulative + 1 + i`. Bit 0 is never set.
-    pub near: u64,
-    /// Where the packet's PSN is farther: the 64 PSNs that it stands among. In units of 64 PSNs behind `near`; 0: it is in
-    /// `near`, or was received before.
-    pub far: u32,
-    /// Which of those have been received: bit i is PSN `cumulative + 1 + 64 far + i`. `near` where `far` is 0.
-    pub bitmap: u64,
+impl Released {
+    /// What was given, if anything.
+    #[must_use]
+    pub fn given(self) -> Option<Given> {
+        match self {
+            Self::Given(given) => Some(given),
+            Self::Nothing | Self::Moved => None,
+        }
+    }
 }
 
-/// Counters, as the ports `count_…` of the block. The packets taken are the sum of all but `released` and `flushed`.
+/// The reason of the NACK that answers a packet with this outcome (solar, mrc); `None` where no NACK does.
+#[must_use]
+pub fn nack_reason(outcome: SequenceOutcome) -> Option<NackReason> {
+    use SequenceOutcome::*;
+    match outcome {
+        OutOfWindow => Some(NackReason::PsnOutOfWindow),
+        Trimmed => Some(NackReason::Trimmed),
+        TrimmedLastHop => Some(NackReason::TrimmedLastHop),
+        NoSlot => Some(NackReason::NoPacketBuffer),
+        NotReady => Some(NackReason::NoResource),
+        Passed | Stored | Duplicate | Closed | SequenceFirst | Sequence => None,
+    }
+}
+
+/// What became of the packet that a report is about; `None`: no outcome has this code.
+#[must_use]
+pub fn outcome_of(report: &SequenceReport) -> Option<SequenceOutcome> {
+    SequenceOutcome::from_code(report.outcome)
+}
+
+/// Counters, as the ports `count_…` of the block. The packets taken are the sum of all but the last three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Packets given at once.
+    /// Packets given at once, see [`SequenceOutcome::Passed`].
     pub passed: u32,
     /// Packets put into a slot.
     pub stored: u32,
     /// Packets received before.
     pub duplicates: u32,
-    /// Packets refused, see [`Refusal::Closed`].
+    /// Packets refused, see [`SequenceOutcome::Closed`].
     pub drop_closed: u32,
-    /// Packets refused, see [`Refusal::OutOfWindow`].
+    /// Packets refused, see [`SequenceOutcome::OutOfWindow`].
     pub drop_out_of_window: u32,
-    /// Packets refused, see [`Refusal::Trimmed`] and [`Refusal::TrimmedLastHop`].
+    /// Packets refused, see [`SequenceOutcome::Trimmed`] and [`SequenceOutcome::TrimmedLastHop`].
     pub drop_trimmed: u32,
-    /// Packets refused, see [`Refusal::NoSlot`].
+    /// Packets refused, see [`SequenceOutcome::NoSlot`].
     pub drop_no_slot: u32,
-    /// Packets refused, see [`Refusal::Blocked`].
-    pub drop_blocked: u32,
-    /// Packets refused, see [`Refusal::Sequence`].
+    /// Packets refused, see [`SequenceOutcome::NotReady`].
+    pub drop_not_ready: u32,
+    /// Packets refused, see [`SequenceOutcome::SequenceFirst`] and [`SequenceOutcome::Sequence`].
     pub drop_sequence: u32,
     /// Packets given from a slot.
     pub released: u32,
+    /// mrc: ends of messages told.
+    pub retired: u32,
     /// Packets in slots whose queue pair was closed.
     pub flushed: u32,
 }
 
 impl Counters {
-    fn count(&mut self, outcome: Outcome) {
+    fn count(&mut self, outcome: SequenceOutcome) {
+        use SequenceOutcome::*;
         let counter = match outcome {
-            Outcome::Passed => &mut self.passed,
-            Outcome::Stored => &mut self.stored,
-            Outcome::Duplicate => &mut self.duplicates,
-            Outcome::Refused(Refusal::Closed) => &mut self.drop_closed,
-            Outcome::Refused(Refusal::OutOfWindow) => &mut self.drop_out_of_window,
-            Outcome::Refused(Refusal::Trimmed | Refusal::TrimmedLastHop) => &mut self.drop_trimmed,
-            Outcome::Refused(Refusal::NoSlot) => &mut self.drop_no_slot,
-            Outcome::Refused(Refusal::Blocked) => &mut self.drop_blocked,
-            Outcome::Refused(Refusal::Sequence { .. }) => &mut self.drop_sequence,
+            Passed => &mut self.passed,
+            Stored => &mut self.stored,
+            Duplicate => &mut self.duplicates,
+            Closed => &mut self.drop_closed,
+            OutOfWindow => &mut self.drop_out_of_window,
+            Trimmed | TrimmedLastHop => &mut self.drop_trimmed,
+            NoSlot => &mut self.drop_no_slot,
+            NotReady => &mut self.drop_not_ready,
+            SequenceFirst | Sequence => &mut self.drop_sequence,
         };
         *counter = counter.wrapping_add(1);
     }
@@ -197,11 +218,23 @@ struct Open {
     windows: [Window; 2],
 }
 
+impl Open {
+    /// The space of a packet: only solar has one of responses.
+    fn space(&self, context: &PacketContext) -> Space {
+        match self.profile {
+            Profile::Solar => Space::of(context),
+            Profile::Roce | Profile::Mrc => Space::Requests,
+        }
+    }
+}
+
 /// The block: windows of the queue pairs, the pool, and counters.
 #[derive(Debug, Clone)]
 pub struct ReorderBuffer {
     config: Config,
     queue_pairs: Vec<Option<Open>>,
+    /// Receive requests of each queue pair that no packet has taken.
+    credits: Vec<u32>,
     pool: Pool,
     counters: Counters,
 }
@@ -213,6 +246,7 @@ impl ReorderBuffer {
         Self {
             config,
             queue_pairs: vec![None; config.queue_pairs as usize],
+            credits: vec![0; config.queue_pairs as usize],
             pool: Pool::new(config.pool_slots, config.reorder_queue_pairs, config.guaranteed_slots),
             counters: Counters::default(),
         }
@@ -236,11 +270,32 @@ impl ReorderBuffer {
         self.pool.used(qpn)
     }
 
+    /// Receive requests of a queue pair that no packet has taken.
+    #[must_use]
+    pub fn credits(&self, qpn: u32) -> u32 {
+        self.credits.get(qpn as usize).copied().unwrap_or(0)
+    }
+
+    /// Takes a credit: the queue pair has one receive request more, in whatever state it is. A number beyond the table is ignored.
+    pub fn credit(&mut self, qpn: u32) {
+        if let Some(credits) = self.credits.get_mut(qpn as usize) {
+            *credits = (*credits + 1).min(self.config.receive_requests);
+        }
+    }
+
     /// Takes a context write that `qp_lookup` passed on. A queue pair that begins to receive starts from the PSNs of the context;
-    /// one that receives already keeps its windows; one that no longer does loses windows and slots.
+    /// one that receives already keeps its windows; one that no longer does loses windows and slots, and its credits too if it goes to RESET
+    /// or ERROR. A solar queue pair for which no slots are guaranteed does not open.
     pub fn write_context(&mut self, context: &QueuePairContext) {
-        let receives = QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives);
-        let profile = Profile::from_code(context.profile).filter(|_| receives);
+        let state = QueuePairState::from_code(context.state);
+        let receives = state.is_some_and(QueuePairState::receives);
+        let reorders = context.qpn < self.config.reorder_queue_pairs;
+        let profile =
+            Profile::from_code(context.profile).filter(|profile| receives && (*profile != Profile::Solar || reorders));
+        if let Some(credits) = self.credits.get_mut(context.qpn as usize) {
+            let keeps = receives || state == Some(QueuePairState::Init);
+            *credits = if keeps { *credits } else { 0 };
+        }
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
@@ -254,9 +309,8 @@ impl ReorderBuffer {
                 });
             }
             (None, _) => {
-                // Only solar's windows have slots.
-                if let Some(open) = slot.take().filter(|open| open.profile == Profile::Solar) {
-                    for stored in open.windows.iter().flat_map(Window::stored) {
+                if let Some(open) = slot.take() {
+                    for stored in open.windows.iter().flat_map(Window::slots) {
                         self.pool.take(context.qpn, stored);
                         self.counters.flushed = self.counters.flushed.wrapping_add(1);
                     }
@@ -265,84 +319,156 @@ impl ReorderBuffer {
         }
     }
 
-    /// Takes a packet of route 0. `takes` says whether the blocks behind take a packet of this queue pair and space now; the packet
-    /// is given if it may be.
-    pub fn receive(&mut self, packet: SequencedPacket, takes: bool) -> (Report, Option<SequencedPacket>) {
-        let qpn = packet.packet.qpn;
-        let space = Space::of(&packet.context);
-        let psn = Psn::new(packet.packet.psn);
-        let (outcome, given, messages) = self.place(packet, takes);
+    /// Takes a packet of route 0; it is given if it may be.
+    pub fn receive(&mut self, arrival: Arrival) -> (SequenceReport, Option<Given>) {
+        let Arrival { packet, context, .. } = &arrival;
+        let (packet, context) = (*packet, *context);
+        let (outcome, given) = self.place(arrival);
         self.counters.count(outcome);
-        let cumulative = self.cumulative(qpn, space);
-        let first = cumulative.unwrap_or_default().next();
-        // A refused packet may stand anywhere: what is said of others stays near.
-        let distance = match outcome {
-            Outcome::Refused(_) => 0,
-            _ => psn.distance(first).max(0) as u32,
-        };
-        let far = distance / 64;
-        let report = Report {
-            outcome,
-            cumulative,
-            messages,
-            beyond_gap: self.beyond_gap(qpn, space),
-            near: self.sack_bitmap(qpn, space, first),
-            far,
-            bitmap: self.sack_bitmap(qpn, space, first + 64 * far),
-        };
-        (report, given)
+        (self.report(&packet, &context, outcome), given)
     }
 
-    fn place(&mut self, packet: SequencedPacket, takes: bool) -> (Outcome, Option<SequencedPacket>, u32) {
-        let refused = |reason| (Outcome::Refused(reason), None, 0);
-        let qpn = packet.packet.qpn;
-        let Some(open) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
-            return refused(Refusal::Closed);
+    fn report(&self, packet: &ReceivedPacket, context: &PacketContext, outcome: SequenceOutcome) -> SequenceReport {
+        let facts = SequenceReport {
+            qpn: packet.qpn,
+            opcode: packet.opcode,
+            psn: packet.psn,
+            profile: context.profile,
+            space: context.space,
+            outcome: outcome as u8,
+            entropy: entropy_of(packet),
+            payload_length: packet.payload_length,
+            ecn: packet.ecn,
+            ack_request: packet.ack_request,
+            retransmission: packet.retransmission,
+            time_stamp: time_stamp_of(packet),
+            ..SequenceReport::default()
         };
-        let window = &mut open.windows[Space::of(&packet.context) as usize];
-        if open.profile == Profile::Roce {
-            return go_back_n(window, packet, takes);
+        let (qpn, space) = (packet.qpn, Space::of(context));
+        let Some(cumulative) = self.cumulative(qpn, space) else {
+            return facts;
+        };
+        let first = cumulative.next();
+        // A refused packet may stand anywhere: what is said of others stays near.
+        let distance = match outcome.is_refusal() {
+            true => 0,
+            false => Psn::new(packet.psn).distance(first).max(0) as u32,
+        };
+        let far = distance / 64;
+        SequenceReport {
+            cumulative: cumulative.value(),
+            beyond_gap: self.beyond_gap(qpn, space) as u16,
+            near: self.sack_bitmap(qpn, space, first),
+            far: far as u8,
+            bitmap: self.sack_bitmap(qpn, space, first + 64 * far),
+            ..facts
         }
-        let psn = Psn::new(packet.packet.psn);
+    }
+
+    fn place(&mut self, arrival: Arrival) -> (SequenceOutcome, Option<Given>) {
+        use SequenceOutcome::*;
+        let qpn = arrival.packet.qpn;
+        let Some(open) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
+            return (Closed, None);
+        };
+        let credits = &mut self.credits[qpn as usize];
+        let needs = u32::from(takes_receive_request(arrival.packet.opcode));
+        let ready = *credits >= needs;
+        let window = &mut open.windows[open.space(&arrival.context) as usize];
+        if open.profile == Profile::Roce {
+            let (outcome, given) = go_back_n(window, arrival, ready);
+            *credits -= if outcome == Passed { needs } else { 0 };
+            return (outcome, given);
+        }
+        let psn = Psn::new(arrival.packet.psn);
         match window.place(psn) {
-            Place::Received => (Outcome::Duplicate, None, 0),
-            Place::Beyond => refused(Refusal::OutOfWindow),
-            Place::New if packet.packet.trimmed == 1 => refused(Refusal::Trimmed),
-            Place::New if packet.packet.trimmed != 0 => refused(Refusal::TrimmedLastHop),
+            Place::Received => (Duplicate, None),
+            Place::Beyond => (OutOfWindow, None),
+            Place::New if arrival.packet.trimmed != 0 => (trimmed(&arrival.packet), None),
             Place::New if open.profile == Profile::Mrc => {
-                if !takes {
-                    return refused(Refusal::Blocked);
+                if !ready {
+                    return (NotReady, None);
                 }
-                let messages = window.note(psn, ends_message(&packet.packet));
-                (Outcome::Passed, Some(packet), messages)
+                *credits -= needs;
+                window.keep(
+                    psn,
+                    Kept::Given {
+                        ends_message: facts::ends_message(&arrival.packet),
+                        immediate: needs == 1,
+                    },
+                );
+                (Passed, Some(arrival.given(false)))
             }
-            Place::New if takes && psn == window.base() => {
-                window.pass();
-                (Outcome::Passed, Some(packet), 0)
+            Place::New if ready && psn == window.base() => {
+                *credits -= needs;
+                window.pass(1);
+                (Passed, Some(arrival.given(false)))
             }
-            Place::New => match self.pool.put(qpn, packet) {
+            Place::New => match self.pool.put(qpn, arrival.given(false)) {
                 Some(slot) => {
-                    window.store(psn, slot);
-                    (Outcome::Stored, None, 0)
+                    window.keep(psn, Kept::Slot(slot));
+                    (Stored, None)
                 }
-                None => refused(Refusal::NoSlot),
+                None => (NoSlot, None),
             },
         }
     }
 
-    /// Whether the next packet of a space waits in a slot.
+    /// Whether the window of a space can move on: its next packet is there (mrc: was given), and if it takes a receive request, so is that.
     #[must_use]
     pub fn is_releasable(&self, qpn: u32, space: Space) -> bool {
-        self.window(qpn, space).is_some_and(Window::is_next_stored)
+        match self.window(qpn, space).and_then(Window::next_kept) {
+            None => false,
+            Some(Kept::Given { .. }) => true,
+            Some(Kept::Slot(slot)) => self.credits(qpn) > 0 || !self.pool.takes_receive_request(slot),
+        }
     }
 
-    /// Gives the next packet of a space from its slot; `None`: it is not there yet. Which queue pair is next is a
-    /// matter of time and arbitration, so the model is told.
-    pub fn release(&mut self, qpn: u32, space: Space) -> Option<SequencedPacket> {
-        let open = self.queue_pairs.get_mut(qpn as usize)?.as_mut()?;
-        let slot = open.windows[space as usize].release()?;
-        self.counters.released = self.counters.released.wrapping_add(1);
-        self.pool.take(qpn, slot)
+    /// Moves the window of a space on by one PSN, if it can: gives the packet from its slot, or tells (mrc) that a message is complete.
+    /// Which window is next, and when, is a matter of time and arbitration, so the model is told.
+    pub fn release(&mut self, qpn: u32, space: Space) -> Released {
+        if !self.is_releasable(qpn, space) {
+            return Released::Nothing;
+        }
+        let open = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut);
+        let Some((window, kept)) = open
+            .map(|open| &mut open.windows[space as usize])
+            .and_then(|window| window.next_kept().map(|kept| (window, kept)))
+        else {
+            return Released::Nothing;
+        };
+        let psn = window.base();
+        window.release();
+        match kept {
+            Kept::Slot(slot) => {
+                let needs = u32::from(self.pool.takes_receive_request(slot));
+                self.credits[qpn as usize] -= needs;
+                self.counters.released = self.counters.released.wrapping_add(1);
+                self.pool.take(qpn, slot).map_or(Released::Nothing, Released::Given)
+            }
+            Kept::Given {
+                ends_message: false, ..
+            } => Released::Moved,
+            Kept::Given { immediate, .. } => {
+                self.counters.retired = self.counters.retired.wrapping_add(1);
+                let opcode = if immediate {
+                    Opcode::MRC_WRITE_LAST_IMMEDIATE
+                } else {
+                    Opcode::MRC_WRITE_LAST
+                };
+                Released::Given(Given {
+                    packet: SequencedPacket {
+                        qpn,
+                        opcode: opcode.0,
+                        psn: psn.value(),
+                        profile: Profile::Mrc.code(),
+                        retired: true,
+                        ..SequencedPacket::default()
+                    },
+                    payload: Vec::new(),
+                })
+            }
+        }
     }
 
     /// The PSN before the first one that is missing; `None`: the queue pair does not receive.
@@ -351,7 +477,7 @@ impl ReorderBuffer {
         self.window(qpn, space).map(|window| window.missing() - 1)
     }
 
-    /// The first PSN that was not given yet: the window reaches from it. `None`: the queue pair does not receive.
+    /// The first PSN that was not given yet (mrc: not retired): the window reaches from it. `None`: the queue pair does not receive.
     #[must_use]
     pub fn base(&self, qpn: u32, space: Space) -> Option<Psn> {
         self.window(qpn, space).map(Window::base)
@@ -380,61 +506,35 @@ impl ReorderBuffer {
 }
 
 /// roce: the next packet is given, an older one was received, and one beyond it is asked for again.
-fn go_back_n(window: &mut Window, packet: SequencedPacket, takes: bool) -> (Outcome, Option<SequencedPacket>, u32) {
-    let refused = |reason| (Outcome::Refused(reason), None, 0);
-    let distance = Psn::new(packet.packet.psn).distance(window.base());
-    if packet.packet.trimmed != 0 && distance >= 0 {
-        // Its rest is asked for as if it had been lost.
-        return refused(if packet.packet.trimmed == 1 {
-            Refusal::Trimmed
-        } else {
-            Refusal::TrimmedLastHop
-        });
-    }
+fn go_back_n(window: &mut Window, arrival: Arrival, ready: bool) -> (SequenceOutcome, Option<Given>) {
+    use SequenceOutcome::*;
+    let distance = Psn::new(arrival.packet.psn).distance(window.base());
+    let is_trimmed = arrival.packet.trimmed != 0;
     match distance {
         ..0 => {
-            let answered_again = takes && packet.packet.trimmed == 0 && is_answered_with_data(&packet.packet);
-            let given = answered_again.then_some(SequencedPacket {
-                duplicate: true,
-                ..packet
-            });
-            (Outcome::Duplicate, given, 0)
+            let answered_again = !is_trimmed && is_answered_with_data(arrival.packet.opcode);
+            (Duplicate, answered_again.then(|| arrival.given(true)))
         }
-        0 if !takes => refused(Refusal::Blocked),
+        // Its rest is asked for as if it had been lost.
+        _ if is_trimmed => (trimmed(&arrival.packet), None),
+        0 if !ready => {
+            window.begin_gap();
+            (NotReady, None)
+        }
         0 => {
-            window.advance(psns(&packet));
-            (Outcome::Passed, Some(packet), 0)
+            window.pass(facts::psns(&arrival.packet, &arrival.context));
+            (Passed, Some(arrival.given(false)))
         }
-        _ => refused(Refusal::Sequence {
-            first: window.begin_gap(),
-        }),
+        _ if window.begin_gap() => (SequenceFirst, None),
+        _ => (Sequence, None),
     }
 }
 
-fn operation(packet: &ReceivedPacket) -> Option<Operation> {
-    Opcode(packet.opcode).info().map(|info| info.operation)
-}
-
-fn is_answered_with_data(packet: &ReceivedPacket) -> bool {
-    use Operation::{CompareSwap, FetchAdd, ReadRequest};
-    matches!(operation(packet), Some(ReadRequest | CompareSwap | FetchAdd))
-}
-
-fn ends_message(packet: &ReceivedPacket) -> bool {
-    Opcode(packet.opcode)
-        .info()
-        .is_some_and(|info| info.position.ends_message())
-}
-
-/// PSNs that a request of roce takes: a READ as many as it has response packets, of which the last has the remainder. A READ of more than the
-/// longest message, which the responder refuses, counts as the longest.
-fn psns(packet: &SequencedPacket) -> u32 {
-    if operation(&packet.packet) != Some(Operation::ReadRequest) {
-        return 1;
+fn trimmed(packet: &ReceivedPacket) -> SequenceOutcome {
+    match packet.trimmed {
+        1 => SequenceOutcome::Trimmed,
+        _ => SequenceOutcome::TrimmedLastHop,
     }
-    let reth = &packet.packet.extension.0;
-    let length = u32::from_be_bytes([reth[12], reth[13], reth[14], reth[15]]).min(MAX_MESSAGE);
-    mtu_bytes(packet.context.mtu).map_or(1, |mtu| length.div_ceil(mtu).max(1))
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use spraynic_config::descriptor::{QueuePairContext, QueuePairState};
+use spraynic_config::descriptor::{QueuePairContext, QueuePairState, SequenceOutcome};
 use spraynic_golden::frame::Frame;
 use spraynic_golden::icrc::check::{IcrcCheck, Verdict};
 use spraynic_golden::packet_parser::{self, PacketParser, Parsed, TrimmedDscp};
 use spraynic_golden::qp_lookup::{self, QpLookup, Route};
-use spraynic_golden::reorder_buffer::{self, Outcome, Refusal, ReorderBuffer, SequencedPacket, Space};
+use spraynic_golden::reorder_buffer::{self, Arrival, ReorderBuffer, Space, outcome_of};
 use spraynic_wire::pcap::Reader;
 use spraynic_wire::{HeaderKind, Ip, NakCode, Packet, Syndrome};
 
@@ -50,6 +50,7 @@ impl Nic {
                 pool_slots: 64,
                 reorder_queue_pairs: 0,
                 guaranteed_slots: 1,
+                receive_requests: 1,
             }),
         }
     }
@@ -177,15 +178,16 @@ fn play(name: &str) -> Tally {
             continue;
         }
         let before = nic.buffer.base(packet.qpn, Space::Requests).unwrap();
-        let arrived = SequencedPacket {
+        let arrived = Arrival {
             packet: *packet,
             context,
             payload,
-            duplicate: false,
         };
-        let (report, given) = nic.buffer.receive(arrived, true);
-        match report.outcome {
-            Outcome::Passed => {
+        // The host always has a receive request.
+        nic.buffer.credit(packet.qpn);
+        let (report, given) = nic.buffer.receive(arrived);
+        match outcome_of(&report).unwrap() {
+            SequenceOutcome::Passed => {
                 tally.passed += 1;
                 let given = given.unwrap();
                 assert_eq!((given.packet.psn, &given.payload), (before.value(), &wire.payload));
@@ -194,9 +196,10 @@ fn play(name: &str) -> Tally {
                     "given twice"
                 );
             }
-            Outcome::Duplicate => tally.duplicates += 1,
-            Outcome::Refused(Refusal::Sequence { first }) => {
+            SequenceOutcome::Duplicate => tally.duplicates += 1,
+            refused @ (SequenceOutcome::SequenceFirst | SequenceOutcome::Sequence) => {
                 tally.behind_gaps += 1;
+                let first = refused == SequenceOutcome::SequenceFirst;
                 tally.gaps.extend(first.then_some(before.value()));
             }
             other => panic!("{name}: {other:?} of {wire}"),

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::SequencedPacket;
+use super::{Given, facts::takes_receive_request};
 
 /// Slots shared by all queue pairs. Of the free ones, each queue pair may take those that are guaranteed to it; beyond
 /// them it takes from those that are guaranteed to nobody.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
-    slots: Vec<Option<SequencedPacket>>,
+    slots: Vec<Option<Given>>,
     free: VecDeque<u32>,
     used: Vec<u32>,
     guaranteed: u32,
@@ -36,7 +36,7 @@ impl Pool {
     }
 
     /// Puts a packet into a slot; `None`: there is none for this queue pair.
-    pub(super) fn put(&mut self, qpn: u32, packet: SequencedPacket) -> Option<u32> {
+    pub(super) fn put(&mut self, qpn: u32, packet: Given) -> Option<u32> {
         let used = self.used.get_mut(qpn as usize)?;
         let of_its_own = *used < self.guaranteed;
         if !of_its_own && self.shared == 0 {
@@ -49,8 +49,14 @@ impl Pool {
         Some(slot)
     }
 
+    /// Whether the packet in a slot takes a receive request.
+    pub(super) fn takes_receive_request(&self, slot: u32) -> bool {
+        let kept = self.slots.get(slot as usize).and_then(Option::as_ref);
+        kept.is_some_and(|given| takes_receive_request(given.packet.opcode))
+    }
+
     /// Takes the packet of a slot out and frees it.
-    pub(super) fn take(&mut self, qpn: u32, slot: u32) -> Option<SequencedPacket> {
+    pub(super) fn take(&mut self, qpn: u32, slot: u32) -> Option<Given> {
         let packet = self.slots.get_mut(slot as usize)?.take()?;
         let used = self.used.get_mut(qpn as usize)?;
         *used -= 1;

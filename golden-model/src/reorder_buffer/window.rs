@@ -1,4 +1,4 @@
-//! The window of one sequence space: which PSNs have been received, and in which slot each one waits.
+//! The window of one sequence space: which PSNs have been received, and what stands for each one.
 
 use bitvec::prelude::*;
 use spraynic_wire::Psn;
@@ -14,18 +14,23 @@ pub(super) enum Place {
     Beyond,
 }
 
-/// PSNs from `base` on, by their low bits: a bit each, and the slot where it is set.
+/// What is kept of a PSN whose bit is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// solar: the packet waits in this slot.
+    Slot(u32),
+    /// mrc: it was given; whether it ended a message, and with immediate.
+    Given { ends_message: bool, immediate: bool },
+}
+
+/// PSNs from `base` on, by their low bits: a bit each, and what is kept where it is set.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    /// The first PSN that was not given.
+    /// The first PSN that was not given (mrc: not retired).
     base: Psn,
-    /// The first PSN that was not received, at or behind `base`.
-    missing: Psn,
     received: BitVec,
-    /// mrc: the packet is the last one of its message.
-    ends: BitVec,
-    slots: Vec<u32>,
-    /// roce: a packet beyond the next one came, and the next one has not come since.
+    kept: Vec<Kept>,
+    /// roce: the next packet was missed or not taken, and it has not come since.
     gap: bool,
 }
 
@@ -35,20 +40,14 @@ impl Window {
         let size = size as usize;
         Self {
             base: first,
-            missing: first,
             received: bitvec![0; size],
-            ends: bitvec![0; size],
-            slots: vec![0; size],
+            kept: vec![Kept::Slot(0); size],
             gap: false,
         }
     }
 
     pub(super) fn base(&self) -> Psn {
         self.base
-    }
-
-    pub(super) fn missing(&self) -> Psn {
-        self.missing
     }
 
     fn size(&self) -> u32 {
@@ -70,79 +69,53 @@ impl Window {
         }
     }
 
-    /// Notes a new packet that waits in a slot.
-    pub(super) fn store(&mut self, psn: Psn, slot: u32) {
+    /// The first PSN that was not received, at or behind the base.
+    pub(super) fn missing(&self) -> Psn {
+        let run = (0..self.size()).take_while(|step| self.place(self.base + *step) == Place::Received);
+        self.base + run.count() as u32
+    }
+
+    /// Sets the bit of a new packet.
+    pub(super) fn keep(&mut self, psn: Psn, kept: Kept) {
         let index = self.index(psn);
         self.received.set(index, true);
-        self.slots[index] = slot;
-        self.find_missing();
+        self.kept[index] = kept;
     }
 
-    /// Notes that the packet at the base, which was not received before, was given at once.
-    pub(super) fn pass(&mut self) {
-        self.base = self.base.next();
-        self.missing = self.base;
-        self.find_missing();
-    }
-
-    /// Notes a new packet that was given, in any order (mrc), and moves the window over what is complete. Gives the messages that
-    /// are complete by it.
-    pub(super) fn note(&mut self, psn: Psn, ends_message: bool) -> u32 {
-        let index = self.index(psn);
-        self.received.set(index, true);
-        self.ends.set(index, ends_message);
-        let mut messages = 0;
-        while self.received[self.index(self.base)] {
-            let index = self.index(self.base);
-            messages += u32::from(self.ends[index]);
-            self.received.set(index, false);
-            self.ends.set(index, false);
-            self.base = self.base.next();
-        }
-        self.missing = self.base;
-        messages
-    }
-
-    /// roce: moves on by the PSNs of the packet at the base, which was given.
-    pub(super) fn advance(&mut self, psns: u32) {
+    /// Moves on by the PSNs of the packet at the base, which was given at once.
+    pub(super) fn pass(&mut self, psns: u32) {
         self.base += psns;
-        self.missing = self.base;
         self.gap = false;
     }
 
-    /// roce: a packet beyond the base came; whether it is the first one since the base moved.
+    /// roce: the packet at the base is missing, or was not taken; whether this is the first packet to say so since the base moved.
     pub(super) fn begin_gap(&mut self) -> bool {
         !std::mem::replace(&mut self.gap, true)
     }
 
-    pub(super) fn is_next_stored(&self) -> bool {
-        self.received[self.index(self.base)]
+    /// What is kept of the PSN at the base, if it has been received.
+    pub(super) fn next_kept(&self) -> Option<Kept> {
+        let index = self.index(self.base);
+        self.received[index].then(|| self.kept[index])
     }
 
-    /// Gives the slot of the packet at the base and moves on.
-    pub(super) fn release(&mut self) -> Option<u32> {
+    /// Moves on by the PSN at the base, which had been received.
+    pub(super) fn release(&mut self) {
         let index = self.index(self.base);
-        if !self.received[index] {
-            return None;
-        }
         self.received.set(index, false);
         self.base = self.base.next();
-        Some(self.slots[index])
     }
 
     /// Slots in which packets wait.
-    pub(super) fn stored(&self) -> impl Iterator<Item = u32> + '_ {
-        self.received.iter_ones().map(|index| self.slots[index])
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.received.iter_ones().filter_map(|index| match self.kept[index] {
+            Kept::Slot(slot) => Some(slot),
+            Kept::Given { .. } => None,
+        })
     }
 
     /// Packets received behind the first one that is missing.
     pub(super) fn beyond_gap(&self) -> u32 {
-        self.received.count_ones() as u32 - self.missing.steps_from(self.base)
-    }
-
-    fn find_missing(&mut self) {
-        while self.place(self.missing) == Place::Received {
-            self.missing = self.missing.next();
-        }
+        self.received.count_ones() as u32 - self.missing().steps_from(self.base)
     }
 }
