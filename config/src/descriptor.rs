@@ -165,8 +165,9 @@ macro_rules! descriptor {
 mod receive;
 
 pub use receive::{
-    Answer, CompletionStatus, MemoryAccess, MemoryRegion, MemoryTranslation, PacketContext, PayloadWrite,
-    QueuePairContext, QueuePairState, ReceiveRequest, ReceivedPacket, SequenceOutcome, SequenceReport, SequencedPacket,
+    Answer, AtomicWrite, CompletionStatus, MemoryAccess, MemoryRegion, MemoryTranslation, MemoryWrite, PacketContext,
+    PayloadWrite, QueuePairContext, QueuePairState, ReceiveRequest, ReceivedPacket, SequenceOutcome, SequenceReport,
+    SequencedPacket,
 };
 
 descriptor! {
@@ -200,10 +201,11 @@ descriptor! {
         cookie: u64 = 64, "cookie of the work or receive request";
         qpn: u32 = 24, "queue pair number of this side";
         status: u8 = 8, "0 success, otherwise the reason";
-        opcode: u8 = 8, "operation that ended";
+        opcode: u8 = 8, "operation that ended, of the own or of the peer's work request: see WorkOpcode";
         phase: bool = 1, "toggles each time the ring wraps";
         has_immediate: bool = 1, "`immediate` is valid";
-        reserved_0: u16 = 14, "zero";
+        solicited: bool = 1, "receive requests: the peer set the solicited event";
+        reserved_0: u16 = 13, "zero";
         reserved_1: u8 = 8, "zero";
         byte_count: u32 = 32, "bytes of the message";
         immediate: u32 = 32, "immediate data received";
@@ -359,7 +361,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 17] = [
+pub static LAYOUTS: [Layout; 19] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -377,6 +379,8 @@ pub static LAYOUTS: [Layout; 17] = [
     Layout::of::<MemoryAccess>(),
     Layout::of::<MemoryTranslation>(),
     Layout::of::<PayloadWrite>(),
+    Layout::of::<MemoryWrite>(),
+    Layout::of::<AtomicWrite>(),
 ];
 
 /// `CompareSwap` as `compare_swap`.
@@ -415,6 +419,8 @@ mod tests {
             MemoryAccess::width(),
             MemoryTranslation::width(),
             PayloadWrite::width(),
+            MemoryWrite::width(),
+            AtomicWrite::width(),
         ] {
             assert_eq!(width % 8, 0, "{width}");
         }

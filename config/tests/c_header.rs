@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
-    Answer, Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryAccess, MemoryRegion, MemoryTranslation,
-    PacketContext, PacketDescriptor, PayloadRequest, PayloadWrite, QueuePairContext, ReceiveRequest, ReceivedPacket,
-    SequenceReport, SequencedPacket, SliceContext, WorkRequest, c_header,
+    Answer, AtomicWrite, Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryAccess, MemoryRegion,
+    MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PayloadRequest, PayloadWrite, QueuePairContext,
+    ReceiveRequest, ReceivedPacket, SequenceReport, SequencedPacket, SliceContext, WorkRequest, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -110,6 +110,8 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         MemoryAccess::NAME => MemoryAccess::unpack(bytes).pack(),
         MemoryTranslation::NAME => MemoryTranslation::unpack(bytes).pack(),
         PayloadWrite::NAME => PayloadWrite::unpack(bytes).pack(),
+        MemoryWrite::NAME => MemoryWrite::unpack(bytes).pack(),
+        AtomicWrite::NAME => AtomicWrite::unpack(bytes).pack(),
         other => panic!("add {other} here"),
     }
 }

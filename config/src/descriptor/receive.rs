@@ -229,6 +229,23 @@ descriptor! {
     }
 }
 
+descriptor! {
+    /// A write to memory: `payload_writer` asks for one for each packet whose payload is to be written. Its data come aligned to the bus.
+    MemoryWrite {
+        address: u64 = 64, "byte address of the first byte";
+        length: u16 = 13, "bytes, 1 to 4096";
+        reserved_0: u8 = 3, "zero";
+    }
+}
+
+descriptor! {
+    /// A write of the 8 bytes that an atomic works on.
+    AtomicWrite {
+        address: u64 = 64, "byte address, a multiple of 8";
+        data: u64 = 64, "the new value: byte 0 of memory in bits 7:0";
+    }
+}
+
 /// What became of a packet of a sequence space: [`SequenceReport::outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -300,6 +317,8 @@ pub enum CompletionStatus {
     RemoteAccess = 3,
     /// The peer broke the rules of messages.
     RemoteInvalidRequest = 4,
+    /// Memory refused a write of this queue pair (AXI SLVERR or DECERR): what it received since then cannot be relied on.
+    LocalMemory = 5,
 }
 
 /// State of a queue pair (IBA volume 1, section 10.3.1), as far as the receive path tells them apart.
