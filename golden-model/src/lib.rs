@@ -6,6 +6,7 @@
 //! says whether it was legal.
 
 pub mod ack_engine;
+pub mod axi_write_master;
 pub mod capture;
 mod capture_messages;
 pub mod frame;
@@ -17,6 +18,7 @@ pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;
 pub mod payload_router;
+pub mod payload_writer;
 pub mod qp_lookup;
 pub mod receive_pipeline;
 #[cfg(any(test, feature = "strategies"))]
@@ -24,6 +26,7 @@ pub mod received_frames;
 pub mod reorder_buffer;
 mod request_opcode;
 pub mod responder;
+pub mod response_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
