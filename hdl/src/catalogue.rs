@@ -7,8 +7,8 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    frame_fifo, header_builder, icrc, packet_multiplexer, packet_slicer, payload_router, round_robin_arbiter,
-    skid_buffer, stream_fifo, transmit_pipeline,
+    frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_slicer, payload_router, qp_lookup,
+    round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -90,6 +90,16 @@ static BLOCKS: &[Block] = &[
         name: "payload_router",
         description: "leads each packet to one of two ports or discards it, as decided elsewhere",
         build: |context, config| payload_router::payload_router(context, config.datapath.width_bits, 1, 16),
+    },
+    Block {
+        name: "qp_lookup",
+        description: "finds the queue pair of each packet that arrived, checks it, and says where it goes",
+        build: |context, config| qp_lookup::qp_lookup(context, config),
+    },
+    Block {
+        name: "memory_regions",
+        description: "says whether a peer may reach memory by an R_Key, and where that memory is",
+        build: |context, config| memory_regions::memory_regions(context, config),
     },
     Block {
         name: TOP,

@@ -9,12 +9,15 @@ pub mod fields;
 pub mod frame_fifo;
 pub mod header_builder;
 pub mod icrc;
+pub mod memory_regions;
 pub mod packet_multiplexer;
 pub mod packet_slicer;
 pub mod payload_router;
+pub mod qp_lookup;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
+mod sweep;
 pub mod transmit_pipeline;
 
 pub use catalogue::{Block, EmitError, blocks, emit};

@@ -8,6 +8,7 @@
 use super::Message;
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
+use crate::sweep;
 use spraynic_config::descriptor::{SliceContext, WorkOpcode, WorkRequest};
 use spraynic_config::{NicConfig, Operation, Profile};
 use spraynic_rtl::{Module, ReadDuringWrite, Signal, Stream, cat, cat_lsb_first};
@@ -86,7 +87,9 @@ pub(super) fn admission<'a>(
 ) -> Admission<'a> {
     let count = config.queue_pairs.count;
     let index_bits = config.qpn_bits();
-    let (clearing, clear_index) = clear(m, index_bits);
+    // After reset every context is closed, one a clock.
+    let sweep = sweep::after_reset(m, index_bits);
+    let (clearing, clear_index) = (sweep.active, sweep.index);
 
     // Clock 1: the request, registered.
     let valid_1 = m.reg("valid_1", 1).reset(0);
@@ -219,20 +222,6 @@ pub(super) fn admission<'a>(
         message,
         drops,
     }
-}
-
-/// After reset every context is closed, one a clock.
-fn clear(m: Module<'_>, index_bits: u32) -> (Signal<'_>, Signal<'_>) {
-    let clearing = m
-        .reg("clearing", 1)
-        .reset(1)
-        .doc("contexts are being closed after reset");
-    let index = m.reg("clear_index", index_bits).reset(0);
-    m.when(clearing, || {
-        index.set(index + index.lit(1));
-        m.when(index.all(), || clearing.set_lit(0));
-    });
-    (clearing, index)
 }
 
 /// Result of the checks, in clock 3; `drops` in clock 4.

@@ -1,0 +1,539 @@
+//! qp_lookup: golden model and RTL give the same packets, payload, contexts and counters, on the same ports.
+
+#[path = "common/blocks.rs"]
+mod blocks;
+mod common;
+
+use proptest::prelude::*;
+use spraynic_config::descriptor::{Descriptor, QueuePairContext, QueuePairState, ReceivedPacket};
+use spraynic_config::{NicConfig, Preset, Profile};
+use spraynic_cosim::{Frame, Limits, Outcome, Pattern, Received, Simulation, SinkChecks, Stimulus};
+use spraynic_golden::qp_lookup::{Config, Counters, QpLookup};
+use spraynic_rtl::Context;
+use spraynic_wire::opcode::OPCODES;
+
+const ROUTES: [&str; 4] = ["m_axis_sequence", "m_axis_feedback", "m_axis_probe", "m_axis_endpoint"];
+const PAYLOADS: [&str; 2] = ["m_axis_sequence_payload", "m_axis_feedback_payload"];
+const CONTEXT: &str = "m_axis_context";
+
+/// The configurations under test: everything but solar for each queue pair, and two that lack profiles and MTUs; tables of
+/// 16, 2 and 64 queue pairs, payload of 512, 64 and 1024 bits.
+fn config(index: usize) -> NicConfig {
+    let mut config = NicConfig::preset(Preset::G100);
+    (config.queue_pairs.count, config.datapath.width_bits) = [(16, 512), (2, 64), (64, 1024)][index];
+    match index {
+        0 => config.receive.reorder_queue_pairs = 4,
+        1 => {
+            config.wire.profiles = [Profile::Roce].into();
+            config.wire.max_mtu = 1024;
+        }
+        _ => config.wire.profiles = [Profile::Mrc, Profile::Solar].into(),
+    }
+    config
+}
+
+fn simulation(index: usize) -> Simulation {
+    let context = Context::new();
+    blocks::simulation(&context, spraynic_hdl::qp_lookup::qp_lookup(&context, &config(index)))
+}
+
+/// What is given to the block.
+#[derive(Debug, Clone, Default)]
+struct Given {
+    contexts: Vec<QueuePairContext>,
+    packets: Vec<ReceivedPacket>,
+}
+
+/// Gaps of contexts, packets and payload; stalls of the four ports, of their payload, and of the contexts passed on.
+#[derive(Debug, Clone, Default)]
+struct Patterns {
+    gaps: [Pattern; 3],
+    stalls: [Pattern; 7],
+}
+
+impl Patterns {
+    fn strategy() -> impl Strategy<Value = Self> {
+        let gaps = [(); 3].map(|()| Pattern::strategy());
+        let stalls = [(); 7].map(|()| prop_oneof![Just(Pattern::Always), Pattern::strategy()]);
+        (gaps, stalls).prop_map(|(gaps, stalls)| Self { gaps, stalls })
+    }
+
+    /// Everything flows, and no packet comes before the table is cleared and the contexts are written.
+    fn contexts_first() -> Self {
+        let late = Pattern::After { clocks: 100 };
+        Self {
+            gaps: [Pattern::Always, late.clone(), late],
+            ..Self::default()
+        }
+    }
+}
+
+/// The payload of a packet: its bytes tell which one.
+fn payload_of(packet: &ReceivedPacket, index: usize) -> Option<Frame> {
+    (packet.payload_length != 0).then(|| {
+        let bytes = blocks::bytes(usize::from(packet.payload_length), index as u64);
+        Frame::with_user(bytes, index as u64 & 1)
+    })
+}
+
+fn run(simulation: &mut Simulation, given: &Given, patterns: &Patterns) -> Result<Outcome, TestCaseError> {
+    let [contexts, packets, payload] = patterns.gaps.clone();
+    let payloads = given.packets.iter().enumerate();
+    let mut stimulus = Stimulus::default()
+        .source(
+            "s_axis_context",
+            contexts,
+            given.contexts.iter().map(|context| Frame::new(context.pack())),
+        )
+        .source(
+            "s_axis_descriptor",
+            packets,
+            given.packets.iter().map(|packet| Frame::new(packet.pack())),
+        )
+        .source(
+            "s_axis_payload",
+            payload,
+            payloads.filter_map(|(index, packet)| payload_of(packet, index)),
+        );
+    let outputs = ROUTES.into_iter().chain(PAYLOADS).chain([CONTEXT]);
+    for (output, stalls) in outputs.zip(patterns.stalls.clone()) {
+        let checks = SinkChecks {
+            record_beats: true,
+            ..SinkChecks::default()
+        };
+        stimulus = stimulus.sink(output, stalls, checks);
+    }
+    Ok(spraynic_cosim::run(simulation, &stimulus, Limits::default())?)
+}
+
+/// What must come out of one port: bytes and sideband.
+type Expected = Vec<Frame>;
+
+/// The golden model, told of packets and writes in the order in which the RTL accepted them; of both in one clock the packet is first.
+/// Packets and contexts leave in that order too, whatever port they leave on.
+fn follow(model: &mut QpLookup, given: &Given, outcome: &Outcome) -> Result<(), TestCaseError> {
+    let accepted = |stream: &str| -> Vec<u64> {
+        outcome
+            .accepted(stream)
+            .iter()
+            .map(|timing| timing.last_cycle)
+            .collect()
+    };
+    let (writes, packets) = (accepted("s_axis_context"), accepted("s_axis_descriptor"));
+    prop_assert_eq!(
+        (writes.len(), packets.len()),
+        (given.contexts.len(), given.packets.len()),
+        "everything is accepted"
+    );
+    let mut events: Vec<(u64, bool, usize)> = packets
+        .iter()
+        .enumerate()
+        .map(|(index, cycle)| (*cycle, false, index))
+        .collect();
+    events.extend(writes.iter().enumerate().map(|(index, cycle)| (*cycle, true, index)));
+    events.sort_unstable();
+
+    let mut routes: [Expected; 4] = Default::default();
+    let mut payloads: [Expected; 2] = Default::default();
+    let mut contexts: Expected = vec![];
+    // Packets leave after the last write that was passed on before them, and before the next one is.
+    let (mut latest, mut written) = (0, 0);
+    for (_, is_write, index) in events {
+        if is_write {
+            if let Some(context) = model.write_context(&given.contexts[index]) {
+                let left = outcome
+                    .received(CONTEXT)
+                    .get(contexts.len())
+                    .map_or(0, |frame| frame.last_cycle);
+                prop_assert!(left >= latest, "context {} passes a packet", contexts.len());
+                written = left;
+                contexts.push(Frame::new(context.pack()));
+            }
+            continue;
+        }
+        let packet = &given.packets[index];
+        let Ok(context) = model.look_up(packet) else { continue };
+        let route = usize::from(context.route);
+        let left = outcome
+            .received(ROUTES[route])
+            .get(routes[route].len())
+            .map_or(0, |frame| frame.last_cycle);
+        prop_assert!(left > written, "packet {} passes a context", index);
+        latest = latest.max(left);
+        routes[route].push(Frame::new([packet.pack(), context.pack()].concat()));
+        if route < 2 {
+            payloads[route].extend(payload_of(packet, index));
+        }
+    }
+    let expected = routes.iter().chain(&payloads).chain([&contexts]);
+    for (stream, expected) in ROUTES.into_iter().chain(PAYLOADS).chain([CONTEXT]).zip(expected) {
+        let same = blocks::assert_same(expected, outcome.received(stream));
+        same.map_err(|error| TestCaseError::fail(format!("{stream}: {error}")))?;
+    }
+    compare(model.counters(), outcome)
+}
+
+fn compare(counters: &Counters, outcome: &Outcome) -> Result<(), TestCaseError> {
+    let named = [
+        ("sequence", counters.sequence),
+        ("feedback", counters.feedback),
+        ("probe", counters.probe),
+        ("endpoint", counters.endpoint),
+        ("drop_context", counters.drop_context),
+        ("drop_queue_pair", counters.drop_queue_pair),
+        ("drop_opcode", counters.drop_opcode),
+        ("drop_state", counters.drop_state),
+        ("drop_peer", counters.drop_peer),
+        ("drop_partition", counters.drop_partition),
+    ];
+    prop_assert_eq!(outcome.counters.len(), named.len(), "every counter is compared");
+    for (name, value) in named {
+        prop_assert_eq!(outcome.counters[name], u64::from(value), "count_{}", name);
+    }
+    Ok(())
+}
+
+fn check(index: usize, given: &Given, patterns: &Patterns) -> Result<Outcome, TestCaseError> {
+    let outcome = run(&mut simulation(index), given, patterns)?;
+    follow(&mut QpLookup::new(Config::from(&config(index))), given, &outcome)?;
+    Ok(outcome)
+}
+
+/// Two peers: IPv4 and IPv6.
+const PEERS: [(bool, u128, u128); 2] = [
+    (false, 0x0A00_0002, 0x0A00_0001),
+    (
+        true,
+        0xFD00_0000_0000_0000_1234_5678_9ABC_0002,
+        0xFD00_0000_0000_0000_1234_5678_9ABC_0001,
+    ),
+];
+
+fn qpn() -> impl Strategy<Value = u32> {
+    prop_oneof![30 => 0..3u32, 4 => 0..66u32, 1 => any::<u32>().prop_map(|qpn| qpn & 0xFF_FFFF)]
+}
+
+fn partition_key() -> impl Strategy<Value = u16> {
+    prop_oneof![8 => Just(0xFFFF), 2 => Just(0x7FFF), 1 => Just(0xFFFE), 1 => any::<u16>()]
+}
+
+/// Contexts of which most can be served and most receive; any bits in the fields that the block only passes on.
+fn context() -> impl Strategy<Value = QueuePairContext> {
+    let state = prop_oneof![6 => Just(3u8), 2 => Just(2), 3 => 0..8u8];
+    let mtu = prop_oneof![8 => 1..=3u8, 1 => 0..8u8];
+    let bytes = prop::collection::vec(any::<u8>(), QueuePairContext::width() as usize / 8);
+    let fields = (
+        qpn(),
+        state,
+        prop_oneof![12 => 0..3u8, 1 => Just(3)],
+        mtu,
+        0..2usize,
+        partition_key(),
+    );
+    (bytes, fields).prop_map(|(bytes, (qpn, state, profile, mtu, peer, partition_key))| {
+        let (ipv6, peer_ip, local_ip) = PEERS[peer];
+        QueuePairContext {
+            qpn,
+            state,
+            profile,
+            mtu,
+            ipv6,
+            peer_ip,
+            local_ip,
+            partition_key,
+            ..QueuePairContext::unpack(&bytes)
+        }
+    })
+}
+
+/// Packets of which most come to the peer's queue pair; one bit of an address or the P_Key may be another one.
+fn packet() -> impl Strategy<Value = ReceivedPacket> {
+    let opcode = prop_oneof![
+        30 => (0..OPCODES.len()).prop_map(|index| OPCODES[index].opcode.0),
+        10 => Just(0x04u8), 4 => Just(0x11), 1 => any::<u8>(),
+    ];
+    let qpn = prop_oneof![8 => qpn(), 1 => Just(2u32)];
+    let length = prop_oneof![4 => Just(0u16), 4 => 1..100u16, 1 => 1..600u16];
+    let flip = prop_oneof![12 => Just(None), 1 => (0..257u32).prop_map(Some)];
+    let bytes = prop::collection::vec(any::<u8>(), ReceivedPacket::width() as usize / 8);
+    (bytes, (qpn, opcode, length, flip, 0..2usize, partition_key())).prop_map(
+        |(bytes, (qpn, opcode, payload_length, flip, peer, partition_key))| {
+            let (ipv6, source_ip, destination_ip) = PEERS[peer];
+            let bit = |low: u32| {
+                flip.filter(|bit| (low..low + 128).contains(bit))
+                    .map_or(0, |bit| 1u128 << (bit - low))
+            };
+            ReceivedPacket {
+                qpn,
+                opcode,
+                payload_length,
+                ipv6: ipv6 ^ (flip == Some(256)),
+                source_ip: source_ip ^ bit(0),
+                destination_ip: destination_ip ^ bit(128),
+                partition_key,
+                ..ReceivedPacket::unpack(&bytes)
+            }
+        },
+    )
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    let first = prop::collection::vec(context(), 3);
+    (
+        first,
+        prop::collection::vec(context(), 0..12),
+        prop::collection::vec(packet(), 1..120),
+    )
+        .prop_map(|(first, more, packets)| {
+            let opened = first
+                .into_iter()
+                .zip(0..)
+                .map(|(context, qpn)| QueuePairContext { qpn, ..context });
+            Given {
+                contexts: opened.chain(more).collect(),
+                packets,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(common::config(150, "qp_lookup"))]
+
+    #[test]
+    fn packets_payload_contexts_and_counters_equal_the_golden_model(
+        index in prop_oneof![3 => Just(0usize), 1 => 1..3usize], given in given(), patterns in Patterns::strategy(),
+    ) {
+        if common::have_verilator() {
+            check(index, &given, &patterns)?;
+        }
+    }
+}
+
+fn ready(profile: u8) -> QueuePairContext {
+    QueuePairContext {
+        qpn: 1,
+        state: QueuePairState::ReadyToSend as u8,
+        profile,
+        mtu: 3,
+        partition_key: 0xFFFF,
+        peer_ip: PEERS[0].1,
+        local_ip: PEERS[0].2,
+        protection_domain: 0x12_3456,
+        ..QueuePairContext::default()
+    }
+}
+
+fn received(opcode: u8, payload_length: u16) -> ReceivedPacket {
+    ReceivedPacket {
+        qpn: 1,
+        opcode,
+        payload_length,
+        partition_key: 0xFFFF,
+        source_ip: PEERS[0].1,
+        destination_ip: PEERS[0].2,
+        ..ReceivedPacket::default()
+    }
+}
+
+/// One packet a clock, all of one queue pair, single-beat payload with each of them too; dropped packets and other routes between them take
+/// a clock each. Three clocks from a descriptor to its port.
+#[test]
+fn one_packet_a_clock_and_three_clocks_to_its_port() {
+    if !common::have_verilator() {
+        return;
+    }
+    let count = 300;
+    // A WRITE, an ACK, a READ response (feedback in roce), a wrong opcode.
+    for (opcodes, length) in [
+        (vec![0x07], 0),
+        (vec![0x07], 64),
+        (vec![0x07, 0x11, 0x0E, 0xC6, 0x07], 64),
+    ] {
+        let packets = opcodes
+            .iter()
+            .cycle()
+            .take(count)
+            .map(|opcode| received(*opcode, length));
+        let given = Given {
+            contexts: vec![ready(0)],
+            packets: packets.collect(),
+        };
+        let outcome = check(0, &given, &Patterns::contexts_first()).unwrap();
+        let taken = outcome.accepted("s_axis_descriptor");
+        let clocks = taken[count - 1].last_cycle - taken[0].last_cycle + 1;
+        assert_eq!(clocks, count as u64, "{opcodes:x?}, {length} bytes");
+        let first = outcome.received("m_axis_sequence")[0].last_cycle;
+        assert_eq!(first - taken[0].last_cycle, 3, "clocks to the port, as documented");
+        if opcodes.len() == 1 {
+            let beats = outcome.beat_cycles("m_axis_sequence");
+            assert_eq!(beats, (beats[0]..beats[0] + count as u64).collect::<Vec<_>>());
+        }
+        if length > 0 {
+            let first = outcome.received("m_axis_sequence_payload")[0].first_cycle;
+            assert_eq!(
+                first - taken[0].last_cycle,
+                4,
+                "clocks to the first beat of payload, as documented"
+            );
+            let payload = outcome.accepted("s_axis_payload");
+            let clocks = payload[count - 1].last_cycle - payload[0].last_cycle + 1;
+            assert!(
+                clocks <= count as u64 + 4,
+                "{clocks} clocks for {count} beats of payload"
+            );
+        }
+    }
+}
+
+/// A packet right behind a write meets what was written, and the write costs the clocks documented.
+#[test]
+fn a_write_holds_for_the_packet_right_behind_it() {
+    if !common::have_verilator() {
+        return;
+    }
+    let closed = QueuePairContext {
+        state: QueuePairState::Init as u8,
+        ..ready(0)
+    };
+    let contexts = [ready(0), closed].into_iter().cycle().take(40);
+    let given = Given {
+        contexts: contexts.collect(),
+        packets: vec![received(0x04, 64); 400],
+    };
+    let mut patterns = Patterns::default();
+    for clocks in 1..12 {
+        // A write each so many clocks, packets in every clock.
+        patterns.gaps[0] = Pattern::Bursts { on: 1, off: clocks };
+        let outcome = check(0, &given, &patterns).unwrap();
+        let (given, closed) = (outcome.counters["sequence"], outcome.counters["drop_state"]);
+        assert!(given > 10 && closed > 10, "{given} given, {closed} dropped");
+    }
+    // A write by itself: packets wait six clocks, three of them for those before it.
+    patterns.gaps[0] = Pattern::Bursts { on: 1, off: 60 };
+    let one = Given {
+        contexts: vec![ready(0); 2],
+        packets: vec![received(0x04, 0); 200],
+    };
+    let outcome = check(0, &one, &patterns).unwrap();
+    let taken: Vec<u64> = outcome
+        .accepted("s_axis_descriptor")
+        .iter()
+        .map(|timing| timing.last_cycle)
+        .collect();
+    let longest = taken.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert_eq!(longest, Some(6), "clocks between the packets around a write");
+}
+
+/// A blocked port holds up all packets behind it; nothing is lost, and everything comes when it opens.
+#[test]
+fn a_blocked_port_blocks_the_lookup_and_loses_nothing() {
+    if !common::have_verilator() {
+        return;
+    }
+    let opcodes = [0x07, 0x11, 0xDE, 0x0E, 0xD8, 0x04];
+    let packets = opcodes.into_iter().cycle().take(120).map(|opcode| ReceivedPacket {
+        qpn: if opcode == 0xD8 { 2 } else { 1 },
+        ..received(opcode, 70)
+    });
+    let given = Given {
+        contexts: vec![ready(1)],
+        packets: packets.collect(),
+    };
+    for port in 0..6 {
+        let mut patterns = Patterns::contexts_first();
+        patterns.stalls[port] = Pattern::After { clocks: 400 };
+        let outcome = check(0, &given, &patterns).unwrap();
+        let taken = outcome.accepted("s_axis_descriptor");
+        let early = taken.iter().filter(|timing| timing.last_cycle < 350).count();
+        assert!(early < 60, "port {port}: {early} packets taken before it opens");
+    }
+}
+
+/// Probes and endpoint operations have no payload; if some came, it would be swallowed and nothing would hang.
+#[test]
+fn payload_that_cannot_be_is_swallowed() {
+    if !common::have_verilator() {
+        return;
+    }
+    let endpoint = ReceivedPacket {
+        qpn: 2,
+        ..received(0xD8, 200)
+    };
+    let packets = [
+        received(0xDE, 200),
+        received(0x04, 100),
+        endpoint,
+        received(0x04, 4096),
+        received(0xFF, 64),
+    ];
+    let given = Given {
+        contexts: vec![ready(1)],
+        packets: packets.into_iter().cycle().take(100).collect(),
+    };
+    for index in [0, 2] {
+        let outcome = check(index, &given, &Patterns::contexts_first()).unwrap();
+        let bytes = |frames: &[Received]| frames.iter().map(|frame| frame.data.len()).collect::<Vec<_>>();
+        assert_eq!(bytes(outcome.received(PAYLOADS[0])), [100, 4096].repeat(20));
+        assert_eq!(outcome.counters["probe"] + outcome.counters["endpoint"], 40);
+    }
+}
+
+/// Contexts with each queue pair number of the table and behind it are told apart by all bits of the number.
+#[test]
+fn every_queue_pair_has_its_own_context_and_none_is_beyond_the_table() {
+    if !common::have_verilator() {
+        return;
+    }
+    for index in 0..3 {
+        let config = config(index);
+        let profile = config.wire.profiles.iter().next().map_or(0, |profile| profile.code());
+        let count = config.queue_pairs.count;
+        let beyond = (0..24).map(|bit| 1 << bit | 1).filter(|qpn| *qpn >= count);
+        let numbers: Vec<u32> = (0..count).chain(beyond).collect();
+        let given = Given {
+            contexts: numbers
+                .iter()
+                .map(|qpn| QueuePairContext {
+                    qpn: *qpn,
+                    protection_domain: *qpn,
+                    ..ready(profile)
+                })
+                .collect(),
+            packets: numbers
+                .iter()
+                .map(|qpn| ReceivedPacket {
+                    qpn: *qpn,
+                    ..received(0xDE - 0xCD, 0)
+                })
+                .collect(),
+        };
+        let mut patterns = Patterns::contexts_first();
+        patterns.gaps[1] = Pattern::After { clocks: 600 };
+        let outcome = check(index, &given, &patterns).unwrap();
+        assert_eq!(outcome.received(CONTEXT).len(), count as usize);
+    }
+}
+
+/// A reset clears the table: no queue pair of before is in use.
+#[test]
+fn after_a_reset_every_queue_pair_is_in_reset() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut model = simulation(0);
+    let opened = Given {
+        contexts: vec![ready(0)],
+        packets: vec![received(0x04, 0)],
+    };
+    let outcome = run(&mut model, &opened, &Patterns::contexts_first()).unwrap();
+    assert_eq!(outcome.counters["sequence"], 1);
+    let alone = Given {
+        contexts: vec![],
+        ..opened
+    };
+    let outcome = run(&mut model, &alone, &Patterns::default()).unwrap();
+    assert_eq!(
+        (outcome.counters["sequence"], outcome.counters["drop_queue_pair"]),
+        (0, 1)
+    );
+}
