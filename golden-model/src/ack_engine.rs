@@ -4,12 +4,14 @@
 //! does) nor what a request means (`responder` does), and never sends data. Theory of operation: `docs/src/blocks/ack_engine.md`.
 
 use spraynic_config::descriptor::{
-    Extension, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket, SequenceOutcome, SequenceReport,
+    Answer, Extension, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket, SequenceOutcome,
+    SequenceReport,
 };
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::mrc::{MPR_UNIT, NETH_CC_TYPE, RCVD_BYTES_UNIT};
 use spraynic_wire::{
-    BitOrder, CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, SequenceSpace, Seth, Syndrome,
+    BitOrder, CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, RnrTimer, SequenceSpace, Seth,
+    Syndrome,
 };
 use thiserror::Error;
 
@@ -64,21 +66,6 @@ impl Default for Pacing {
     }
 }
 
-/// What `responder` has to say of a request: an ACK of all up to it, or a NAK of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// Queue pair number of this side.
-    pub qpn: u32,
-    /// PSN of the request that is acknowledged or refused.
-    pub psn: Psn,
-    /// Syndrome of the AETH.
-    pub syndrome: Syndrome,
-    /// Message sequence number, 24 bits.
-    pub msn: u32,
-    /// Entropy value of the packet that is answered.
-    pub entropy: u32,
-}
-
 /// Counters, as the ports `count_…` of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -122,8 +109,8 @@ struct SpaceState {
     /// Packets that no SACK has reported, and their bytes of payload.
     packets: u32,
     bytes: u32,
-    /// When the first of them came.
-    since_ns: u64,
+    /// When they must be reported.
+    due_ns: u64,
     /// The last report.
     cumulative: Psn,
     near: u64,
@@ -140,10 +127,23 @@ struct SpaceState {
 struct QueuePair {
     profile: Profile,
     peer_qpn: u32,
+    rnr_timer: RnrTimer,
     spaces: [SpaceState; 2],
-    /// PSN, MSN and entropy value of the last ACK.
-    last_ack: Option<(Psn, u32, u32)>,
-    last_cnp_ns: Option<u64>,
+    last_ack: LastAck,
+    /// From when on a CNP may be sent.
+    cnp_from_ns: u64,
+}
+
+/// The last acknowledgement of a queue pair; before it, what a responder that has done nothing yet acknowledges: the PSN before
+/// the first request, and no message.
+#[derive(Debug, Clone, Copy)]
+struct LastAck {
+    /// There was one.
+    given: bool,
+    psn: Psn,
+    /// MSN of the last answer, a refusal too.
+    msn: u32,
+    entropy: u32,
 }
 
 /// The block: what is unreported, by queue pair and space, and counters.
@@ -200,16 +200,16 @@ impl AckEngine {
     }
 
     /// Takes a context write that `qp_lookup` passed on. A queue pair that begins to receive has nothing to report; one that receives
-    /// already keeps what it has; one that no longer does loses it.
+    /// already keeps what it has, but for the RNR timer; one that no longer does loses it.
     pub fn write_context(&mut self, context: &QueuePairContext) {
         let receives = QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives);
         let profile = Profile::from_code(context.profile).filter(|_| receives);
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
-        match (profile, &slot) {
+        match (profile, slot.as_mut()) {
             (None, _) => *slot = None,
-            (Some(_), Some(_)) => {}
+            (Some(_), Some(queue_pair)) => queue_pair.rnr_timer = RnrTimer::from_code(context.rnr_timer),
             (Some(profile), None) => {
                 let space = |psn| SpaceState {
                     cumulative: Psn::new(psn) - 1,
@@ -218,9 +218,15 @@ impl AckEngine {
                 *slot = Some(QueuePair {
                     profile,
                     peer_qpn: context.peer_qpn,
+                    rnr_timer: RnrTimer::from_code(context.rnr_timer),
                     spaces: [space(context.psn), space(context.response_psn)],
-                    last_ack: None,
-                    last_cnp_ns: None,
+                    last_ack: LastAck {
+                        given: false,
+                        psn: Psn::new(context.psn) - 1,
+                        msn: 0,
+                        entropy: 0,
+                    },
+                    cnp_from_ns: 0,
                 });
             }
         }
@@ -244,7 +250,7 @@ impl AckEngine {
                     Space::Requests
                 };
                 let state = &mut queue_pair.spaces[space as usize];
-                state.note(report, outcome, now_ns);
+                state.note(report, outcome, pacing, now_ns);
                 let due = state.is_due(report, outcome, pacing);
                 match nack_reason(outcome) {
                     Some(reason) => Some(self.nack(qpn, &queue_pair, space, report, reason)),
@@ -261,7 +267,8 @@ impl AckEngine {
         answer.into_iter().chain(cnp).collect()
     }
 
-    /// roce: one NAK for each gap; a duplicate that is not executed again is acknowledged by the last ACK.
+    /// roce: one NAK for each gap; an RNR NAK where a receive request is missing; a duplicate that is not executed again is acknowledged by
+    /// the last ACK.
     fn answer_roce(
         &mut self,
         qpn: u32,
@@ -269,39 +276,40 @@ impl AckEngine {
         report: &SequenceReport,
         outcome: SequenceOutcome,
     ) -> Option<PacketDescriptor> {
-        let entropy = report.entropy;
-        match outcome {
-            SequenceOutcome::SequenceFirst => {
-                let msn = queue_pair.last_ack.map_or(0, |(_, msn, _)| msn);
-                let next = Psn::new(report.cumulative).next();
-                let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
-                Some(self.acknowledge(qpn, queue_pair.profile, next, syndrome, msn, entropy))
-            }
-            SequenceOutcome::Duplicate if !is_answered_with_data(report.opcode) => queue_pair
-                .last_ack
-                .map(|(psn, msn, _)| self.acknowledge(qpn, queue_pair.profile, psn, Syndrome::ACK, msn, entropy)),
-            _ => None,
-        }
+        let last = queue_pair.last_ack;
+        let (psn, syndrome) = match outcome {
+            SequenceOutcome::SequenceFirst => (
+                Psn::new(report.cumulative).next(),
+                Syndrome::Nak(NakCode::PsnSequenceError),
+            ),
+            SequenceOutcome::NotReady => (Psn::new(report.psn), Syndrome::RnrNak(queue_pair.rnr_timer)),
+            SequenceOutcome::Duplicate if !is_answered_with_data(report.opcode) => (last.psn, Syndrome::ACK),
+            _ => return None,
+        };
+        Some(self.acknowledge(qpn, queue_pair.profile, psn, syndrome, last.msn, report.entropy))
     }
 
-    /// Takes an answer of `responder`.
+    /// Takes an answer: it becomes the last acknowledgement, and in solar and mrc a packet unless it is silent. (In roce the packet stands
+    /// in the stream of the READ responses: `response_engine` makes it.)
     pub fn answer(&mut self, answer: &Answer) -> Option<PacketDescriptor> {
-        let Some(mut queue_pair) = self.queue_pair(answer.qpn) else {
+        let Some(queue_pair) = self.queue_pairs.get_mut(answer.qpn as usize).and_then(Option::as_mut) else {
             self.counters.drop_request = self.counters.drop_request.wrapping_add(1);
             return None;
         };
-        if answer.syndrome.is_ack() {
-            queue_pair.last_ack = Some((answer.psn, answer.msn, answer.entropy));
-            self.queue_pairs[answer.qpn as usize] = Some(queue_pair);
+        let syndrome = Syndrome::from_byte(answer.syndrome);
+        let psn = Psn::new(answer.psn);
+        queue_pair.last_ack.msn = answer.msn;
+        if syndrome.is_ack() {
+            queue_pair.last_ack = LastAck {
+                given: true,
+                psn,
+                msn: answer.msn,
+                entropy: answer.entropy,
+            };
         }
-        let Answer {
-            qpn,
-            psn,
-            syndrome,
-            msn,
-            entropy,
-        } = *answer;
-        Some(self.acknowledge(qpn, queue_pair.profile, psn, syndrome, msn, entropy))
+        let profile = queue_pair.profile;
+        (profile != Profile::Roce && !answer.silent)
+            .then(|| self.acknowledge(answer.qpn, profile, psn, syndrome, answer.msn, answer.entropy))
     }
 
     /// Takes a probe: gives a SACK that answers it, and the last ACK once more, in case it was lost.
@@ -334,26 +342,25 @@ impl AckEngine {
         };
         let sack = self.finish_sack(qpn, &queue_pair, space, seth, entropy_of(packet), time_stamp_of(packet));
         self.queue_pairs[qpn as usize] = Some(queue_pair);
-        let ack = queue_pair
-            .last_ack
-            .filter(|_| space == Space::Requests)
-            .map(|(psn, msn, entropy)| self.acknowledge(qpn, queue_pair.profile, psn, Syndrome::ACK, msn, entropy));
+        let last = queue_pair.last_ack;
+        let ack = (space == Space::Requests && last.given)
+            .then(|| self.acknowledge(qpn, queue_pair.profile, last.psn, Syndrome::ACK, last.msn, last.entropy));
         [sack].into_iter().chain(ack).collect()
     }
 
     /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.
     #[must_use]
-    pub fn due_ns(&self, qpn: u32, space: Space, pacing: &Pacing) -> Option<u64> {
+    pub fn due_ns(&self, qpn: u32, space: Space) -> Option<u64> {
         let state = self.queue_pair(qpn)?.spaces[space as usize];
-        (state.packets > 0).then(|| state.since_ns.saturating_add(pacing.sack_timer_ns.into()))
+        (state.packets > 0).then_some(state.due_ns)
     }
 
     /// The SACK of the timer, given at `now_ns`.
     ///
     /// # Errors
     /// [`NotDue`]: the SACK may not be sent at this time.
-    pub fn expire(&mut self, qpn: u32, space: Space, pacing: &Pacing, now_ns: u64) -> Result<PacketDescriptor, NotDue> {
-        let due_ns = self.due_ns(qpn, space, pacing).ok_or(NotDue::Nothing)?;
+    pub fn expire(&mut self, qpn: u32, space: Space, now_ns: u64) -> Result<PacketDescriptor, NotDue> {
+        let due_ns = self.due_ns(qpn, space).ok_or(NotDue::Nothing)?;
         let mut queue_pair = self.queue_pair(qpn).ok_or(NotDue::Nothing)?;
         if now_ns < due_ns {
             return Err(NotDue::Early { now_ns, due_ns });
@@ -486,15 +493,11 @@ impl AckEngine {
         pacing: &Pacing,
         now_ns: u64,
     ) -> Option<PacketDescriptor> {
-        let interval = u64::from(pacing.cnp_interval_ns);
-        if queue_pair
-            .last_cnp_ns
-            .is_some_and(|last| now_ns < last.saturating_add(interval))
-        {
+        if now_ns < queue_pair.cnp_from_ns {
             self.counters.cnps_spared = self.counters.cnps_spared.wrapping_add(1);
             return None;
         }
-        queue_pair.last_cnp_ns = Some(now_ns);
+        queue_pair.cnp_from_ns = now_ns.wrapping_add(pacing.cnp_interval_ns.into());
         self.counters.cnps = self.counters.cnps.wrapping_add(1);
         Some(PacketDescriptor {
             becn: true,
@@ -505,7 +508,7 @@ impl AckEngine {
 
 impl SpaceState {
     /// Notes what a report says.
-    fn note(&mut self, report: &SequenceReport, outcome: SequenceOutcome, now_ns: u64) {
+    fn note(&mut self, report: &SequenceReport, outcome: SequenceOutcome, pacing: &Pacing, now_ns: u64) {
         self.cumulative = Psn::new(report.cumulative);
         self.near = report.near;
         self.beyond_gap = report.beyond_gap.into();
@@ -515,7 +518,7 @@ impl SpaceState {
         self.received_bytes = self.received_bytes.wrapping_add(report.payload_length.into());
         if report.far == 0 {
             if self.packets == 0 {
-                self.since_ns = now_ns;
+                self.due_ns = now_ns.wrapping_add(pacing.sack_timer_ns.into());
             }
             self.packets += 1;
             self.bytes = self.bytes.saturating_add(report.payload_length.into());

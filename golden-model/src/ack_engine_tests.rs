@@ -217,25 +217,22 @@ fn bit_i_of_the_bitmap_is_the_psn_behind_the_offset() {
         (193, 1 << 8, 201)
     );
     // What is near was not said by that, and is said by the timer.
-    assert_eq!(pair.engine.due_ns(QPN, Space::Requests, &PACING), None);
+    assert_eq!(pair.engine.due_ns(QPN, Space::Requests), None);
     pair.receive(data(6));
     pair.receive(data(201));
-    assert!(pair.engine.due_ns(QPN, Space::Requests, &PACING).is_some());
+    assert!(pair.engine.due_ns(QPN, Space::Requests).is_some());
 }
 
 #[test]
 fn the_last_packets_of_a_message_do_not_wait_for_ever() {
     let mut pair = Pair::new(Profile::Solar, 0);
-    assert_eq!(
-        pair.engine.expire(QPN, Space::Requests, &PACING, 0),
-        Err(NotDue::Nothing)
-    );
+    assert_eq!(pair.engine.expire(QPN, Space::Requests, 0), Err(NotDue::Nothing));
     pair.receive(data(0));
     pair.now_ns += 3_000;
     pair.receive(data(2));
     let due_ns = 1_004_000;
-    assert_eq!(pair.engine.due_ns(QPN, Space::Requests, &PACING), Some(due_ns));
-    let early = pair.engine.expire(QPN, Space::Requests, &PACING, due_ns - 1);
+    assert_eq!(pair.engine.due_ns(QPN, Space::Requests), Some(due_ns));
+    let early = pair.engine.expire(QPN, Space::Requests, due_ns - 1);
     assert_eq!(
         early,
         Err(NotDue::Early {
@@ -243,15 +240,12 @@ fn the_last_packets_of_a_message_do_not_wait_for_ever() {
             due_ns
         })
     );
-    let (seth, _) = sack_of(&pair.engine.expire(QPN, Space::Requests, &PACING, due_ns).unwrap());
+    let (seth, _) = sack_of(&pair.engine.expire(QPN, Space::Requests, due_ns).unwrap());
     assert_eq!(
         (seth.cack_psn, seth.sack_bitmap, seth.ack_psn_offset),
         (Psn::new(0), 0b10, 2)
     );
-    assert_eq!(
-        pair.engine.expire(QPN, Space::Requests, &PACING, due_ns),
-        Err(NotDue::Nothing)
-    );
+    assert_eq!(pair.engine.expire(QPN, Space::Requests, due_ns), Err(NotDue::Nothing));
     assert_eq!(
         (pair.engine.counters().sacks, pair.engine.counters().timer_sacks),
         (1, 1)
@@ -335,10 +329,11 @@ fn a_cnp_is_that_of_the_standard_and_keeps_its_interval() {
 fn answer(psn: u32, syndrome: Syndrome, msn: u32) -> Answer {
     Answer {
         qpn: QPN,
-        psn: Psn::new(psn),
-        syndrome,
+        psn,
+        syndrome: syndrome.byte(),
         msn,
         entropy: 0xC001,
+        ..Answer::default()
     }
 }
 
@@ -350,63 +345,104 @@ fn aeth(descriptor: &PacketDescriptor) -> (Opcode, u32, Aeth) {
     }
 }
 
+/// Opcode, PSN, syndrome and MSN of an ACK or NAK.
+fn acknowledgement(descriptor: &PacketDescriptor) -> (Opcode, u32, u8, u32) {
+    let (opcode, psn, aeth) = aeth(descriptor);
+    (opcode, psn, aeth.syndrome.byte(), aeth.msn)
+}
+
 #[test]
 fn roce_answers_each_gap_once_and_a_duplicate_by_the_latest_psn() {
     let mut pair = Pair::new(Profile::Roce, 10);
+    let (ack, nak) = (0x1F, 0x60);
+    // Before any answer: nothing of this side is done yet.
+    let given = pair.receive(data(9));
+    assert_eq!(acknowledgement(&given[0]), (Opcode::ACKNOWLEDGE, 9, ack, 0));
     for psn in 10..15 {
-        assert_eq!(
-            pair.receive(ReceivedPacket {
-                ack_request: true,
-                ..data(psn)
-            }),
-            [],
-            "responder answers"
-        );
+        let asks = ReceivedPacket {
+            ack_request: true,
+            ..data(psn)
+        };
+        assert_eq!(pair.receive(asks), [], "the response engine answers");
     }
-    let ack = pair.engine.answer(&answer(14, Syndrome::ACK, 2)).unwrap();
-    assert_eq!(
-        aeth(&ack),
-        (
-            Opcode::ACKNOWLEDGE,
-            14,
-            Aeth {
-                syndrome: Syndrome::ACK,
-                msn: 2
-            }
-        )
-    );
-    // A duplicate ACK carries the latest PSN, not the duplicate's.
+    // What it answered is recorded here, and no packet of this block; a silent answer counts too.
+    assert_eq!(pair.engine.answer(&answer(13, Syndrome::ACK, 1)), None);
+    let silent = Answer {
+        silent: true,
+        ..answer(14, Syndrome::ACK, 2)
+    };
+    assert_eq!(pair.engine.answer(&silent), None);
+    // A duplicate ACK carries the latest PSN, not the duplicate's, and takes the way back of the duplicate.
     let again = pair.receive(data(11));
-    assert_eq!(
-        again,
-        [PacketDescriptor {
-            entropy: 0xC_BEEF,
-            ..ack
-        }]
-    );
+    assert_eq!(acknowledgement(&again[0]), (Opcode::ACKNOWLEDGE, 14, ack, 2));
+    assert_eq!(again[0].entropy, 0xC_BEEF);
     // A duplicate READ is answered by the responder.
-    assert_eq!(
-        pair.receive(ReceivedPacket {
-            opcode: 0x0C,
-            ..data(11)
-        }),
-        []
-    );
-    let nak = pair.receive(data(17));
-    let sequence = Syndrome::Nak(NakCode::PsnSequenceError);
-    assert_eq!(
-        aeth(&nak[0]),
-        (
-            Opcode::ACKNOWLEDGE,
-            15,
-            Aeth {
-                syndrome: sequence,
-                msn: 2
-            }
-        )
-    );
+    let read = ReceivedPacket {
+        opcode: 0x0C,
+        ..data(11)
+    };
+    assert_eq!(pair.receive(read), []);
+    let given = pair.receive(data(17));
+    assert_eq!(acknowledgement(&given[0]), (Opcode::ACKNOWLEDGE, 15, nak, 2));
     assert_eq!(pair.receive(data(18)), []);
     assert_eq!((pair.engine.counters().acks, pair.engine.counters().naks), (2, 1));
+    // A refusal says how many messages are done, and acknowledges nothing.
+    let refusal = answer(15, Syndrome::Nak(NakCode::RemoteAccessError), 3);
+    assert_eq!(pair.engine.answer(&refusal), None);
+    let given = pair.receive(data(11));
+    assert_eq!(acknowledgement(&given[0]), (Opcode::ACKNOWLEDGE, 14, ack, 3));
+}
+
+#[test]
+fn a_send_without_a_receive_request_is_answered_by_every_rnr_timer_code() {
+    for code in 0..32 {
+        let mut pair = Pair::new(Profile::Roce, 100);
+        let context = QueuePairContext {
+            qpn: QPN,
+            state: QueuePairState::ReadyToSend as u8,
+            rnr_timer: code,
+            ..QueuePairContext::default()
+        };
+        // The timer code changes while the queue pair receives, nothing else does.
+        pair.engine.write_context(&context);
+        pair.engine.answer(&answer(99, Syndrome::ACK, 7));
+        let send = ReceivedPacket {
+            opcode: 0x04,
+            ..data(100)
+        };
+        let given = pair.receive(send);
+        assert_eq!(given.len(), 1);
+        assert_eq!(acknowledgement(&given[0]), (Opcode::ACKNOWLEDGE, 100, 0x20 + code, 7));
+        assert_eq!(pair.engine.counters().naks, 1);
+    }
+    // mrc has no RNR NAK: a NACK says that a resource is missing. solar keeps the packet.
+    let immediate = |psn| ReceivedPacket {
+        opcode: 0xCB,
+        ..data(psn)
+    };
+    let mut pair = Pair::new(Profile::Mrc, 100);
+    let wire = on_the_wire(&pair.receive(immediate(100))[0]);
+    assert!(
+        matches!(wire.extensions[..], [spraynic_wire::Extension::Neth(neth)] if neth.reason == NackReason::NoResource),
+        "{wire}"
+    );
+    assert_eq!((pair.engine.counters().nacks, pair.engine.counters().naks), (1, 0));
+}
+
+#[test]
+fn a_silent_answer_is_no_packet_and_the_last_ack_of_a_probe() {
+    for profile in [Profile::Solar, Profile::Mrc] {
+        let mut pair = Pair::new(profile, 0);
+        let silent = Answer {
+            silent: true,
+            ..answer(5, Syndrome::ACK, 2)
+        };
+        assert_eq!(pair.engine.answer(&silent), None);
+        let given = pair.engine.probe(&probe(0));
+        let (_, psn, syndrome, msn) = acknowledgement(&given[1]);
+        assert_eq!((psn, syndrome, msn, given[1].entropy), (5, 0x1F, 2, 0xC001));
+        assert_eq!(pair.engine.counters().acks, 1);
+    }
 }
 
 #[test]
@@ -471,7 +507,7 @@ fn a_probe_is_answered_by_a_sack_and_the_last_ack() {
     assert_eq!((seth.cack_psn, seth.sack_bitmap), (Psn::new(100), 0b10));
     assert_eq!(given[1], ack);
     // It was a report: the timer has nothing to say.
-    assert_eq!(pair.engine.due_ns(QPN, Space::Requests, &PACING), None);
+    assert_eq!(pair.engine.due_ns(QPN, Space::Requests), None);
     let (seth, _) = sack_of(&pair.engine.probe(&probe(1))[0]);
     assert_eq!((seth.space, seth.cack_psn), (SequenceSpace::Responses, Psn::new(99)));
     assert_eq!(pair.engine.probe(&probe(2)), []);
@@ -490,7 +526,7 @@ fn a_queue_pair_that_is_closed_says_nothing() {
         ..QueuePairContext::default()
     };
     pair.engine.write_context(&reset);
-    assert_eq!(pair.engine.due_ns(QPN, Space::Requests, &PACING), None);
+    assert_eq!(pair.engine.due_ns(QPN, Space::Requests), None);
     assert_eq!(
         pair.receive(ReceivedPacket {
             ack_request: true,
@@ -544,8 +580,8 @@ proptest! {
         };
         for (step, wait, ack_request) in arrivals {
             pair.now_ns += wait;
-            if let Some(due) = pair.engine.due_ns(QPN, Space::Requests, &PACING).filter(|due| *due <= pair.now_ns) {
-                let sack = pair.engine.expire(QPN, Space::Requests, &PACING, due).unwrap();
+            if let Some(due) = pair.engine.due_ns(QPN, Space::Requests).filter(|due| *due <= pair.now_ns) {
+                let sack = pair.engine.expire(QPN, Space::Requests, due).unwrap();
                 learn(&sack, &arrived)?;
             }
             let beyond = pair.buffer.base(QPN, Space::Requests).unwrap().steps_from(first) + WINDOW <= step;
@@ -558,12 +594,12 @@ proptest! {
             for descriptor in &given {
                 learn(descriptor, &arrived)?;
             }
-            if let Some(due) = pair.engine.due_ns(QPN, Space::Requests, &PACING) {
+            if let Some(due) = pair.engine.due_ns(QPN, Space::Requests) {
                 prop_assert!(due > pair.now_ns && due <= pair.now_ns + 4_000);
             }
         }
-        if let Some(due) = pair.engine.due_ns(QPN, Space::Requests, &PACING) {
-            let sack = pair.engine.expire(QPN, Space::Requests, &PACING, due).unwrap();
+        if let Some(due) = pair.engine.due_ns(QPN, Space::Requests) {
+            let sack = pair.engine.expire(QPN, Space::Requests, due).unwrap();
             learn(&sack, &arrived)?;
         }
         prop_assert_eq!(known, arrived);

@@ -5,9 +5,11 @@
 //! Theory of operation: `docs/src/blocks/receive_pipeline.md`.
 
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{PacketContext, PacketDescriptor, QueuePairContext, ReceivedPacket, SequenceReport};
+use spraynic_config::descriptor::{
+    Answer, PacketContext, PacketDescriptor, QueuePairContext, ReceivedPacket, SequenceReport,
+};
 
-use crate::ack_engine::{self, AckEngine, Answer, NotDue, Pacing};
+use crate::ack_engine::{self, AckEngine, NotDue, Pacing};
 use crate::frame::Frame;
 use crate::icrc::check::{self, IcrcCheck};
 use crate::packet_parser::{self, PacketParser, Parsed, TrimmedDscp};
@@ -203,16 +205,16 @@ impl ReceivePipeline {
 
     /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.
     #[must_use]
-    pub fn due_ns(&self, qpn: u32, space: Space, pacing: &Pacing) -> Option<u64> {
-        self.acks.due_ns(qpn, space, pacing)
+    pub fn due_ns(&self, qpn: u32, space: Space) -> Option<u64> {
+        self.acks.due_ns(qpn, space)
     }
 
     /// The SACK of the timer, given at `now_ns`.
     ///
     /// # Errors
     /// [`NotDue`]: it may not be sent at this time.
-    pub fn expire(&mut self, qpn: u32, space: Space, pacing: &Pacing, now_ns: u64) -> Result<PacketDescriptor, NotDue> {
-        self.acks.expire(qpn, space, pacing, now_ns)
+    pub fn expire(&mut self, qpn: u32, space: Space, now_ns: u64) -> Result<PacketDescriptor, NotDue> {
+        self.acks.expire(qpn, space, now_ns)
     }
 }
 
