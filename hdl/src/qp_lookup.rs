@@ -110,13 +110,16 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     // Register 2: the packet with its context. What its opcode means in each profile is known by then.
     let packet_2 = m.reg("packet_2", packets.data.width());
     let entry_2 = Entry::regs(m, "context_2");
+    let addresses_2 = m.reg("context_2_addresses", entry.width() - Entry::packed_width());
     let decoded_2 = checks::decode(m, config, packet_1, advance);
     m.when(advance, || {
         packet_2.set(packet_1);
-        entry_2.set(&Entry::unpack(entry));
+        entry_2.set(&Entry::unpack(entry.part(0, Entry::packed_width())));
+        addresses_2.set(entry.part(Entry::packed_width(), addresses_2.width()));
     });
     let packet = Fields::unpack::<ReceivedPacket>(packet_2);
-    let verdict = checks::check(m, &packet, &decoded_2, &entry_2);
+    let same_peer = checks::same_peer(config, &packet, addresses_2);
+    let verdict = checks::check(m, &packet, &decoded_2, &entry_2, same_peer);
 
     // Register 3: the packet for its port; one register for all ports, because one is offered at a time.
     let out = m

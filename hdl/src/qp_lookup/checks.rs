@@ -3,7 +3,7 @@
 //! Both come from the table of opcodes in `spraynic-wire`, at elaboration: a configuration gets the logic of its profiles alone.
 
 use super::any;
-use super::contexts::Entry;
+use super::contexts::{Entry, addresses};
 use crate::fields::Fields;
 use spraynic_config::descriptor::{QueuePairState, ReceivedPacket};
 use spraynic_config::{NicConfig, Profile};
@@ -118,8 +118,27 @@ pub(super) struct Verdict<'a> {
     pub(super) drops: Vec<(&'static str, &'static str, Signal<'a>)>,
 }
 
+/// Whether a packet goes from the peer to this side, by the addresses of the context. A packet or context with IPv6 addresses where the
+/// configuration has none is nobody's.
+pub(super) fn same_peer<'a>(config: &NicConfig, packet: &Fields<'a>, of_context: Signal<'a>) -> Signal<'a> {
+    let [ipv6, source, destination] = ["ipv6", "source_ip", "destination_ip"].map(|name| packet.get(name));
+    let same = addresses(config, ipv6, source, destination).eq(of_context);
+    let known = if config.wire.ipv6 {
+        same
+    } else {
+        same & !of_context.msb()
+    };
+    known.named("same_peer")
+}
+
 /// Checks a packet against its context.
-pub(super) fn check<'a>(m: Module<'a>, packet: &Fields<'a>, decoded: &Decoded<'a>, context: &Entry<'a>) -> Verdict<'a> {
+pub(super) fn check<'a>(
+    m: Module<'a>,
+    packet: &Fields<'a>,
+    decoded: &Decoded<'a>,
+    context: &Entry<'a>,
+    same_peer: Signal<'a>,
+) -> Verdict<'a> {
     let of_profile = |part: fn(&Class<'a>) -> Signal<'a>| {
         let classes = decoded.classes.iter();
         any(
@@ -136,10 +155,6 @@ pub(super) fn check<'a>(m: Module<'a>, packet: &Fields<'a>, decoded: &Decoded<'a
     let ready_to_send = is_in(QueuePairState::ReadyToSend);
     // What answers own requests comes only where requests can have been sent.
     let takes_it = ready_to_send | (is_in(QueuePairState::ReadyToReceive) & !(feedback | responses));
-    let same_peer = (packet.get("ipv6").eq(context.ipv6)
-        & packet.get("source_ip").eq(context.peer_ip)
-        & packet.get("destination_ip").eq(context.local_ip))
-    .named("same_peer");
     let (one, other) = (packet.get("partition_key"), context.partition_key);
     let same_partition = one.part(0, 15).eq(other.part(0, 15)) & (one.bit(15) | other.bit(15));
     let in_use = decoded.in_table & !is_in(QueuePairState::Reset);

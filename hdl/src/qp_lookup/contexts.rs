@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::sweep;
 use spraynic_config::descriptor::{Descriptor, QueuePairContext, QueuePairState};
 use spraynic_config::{NicConfig, Profile};
-use spraynic_rtl::{Bundle, MemoryHandle, Module, Signal, Stream, bundle};
+use spraynic_rtl::{Bundle, MemoryHandle, Module, Signal, Stream, bundle, cat_lsb_first};
 
 bundle! {
     /// What the table keeps of a context: what packets are checked against, and what goes with them.
@@ -20,17 +20,27 @@ bundle! {
         remote_write: 1, "the peer may WRITE";
         remote_read: 1, "the peer may READ";
         remote_atomic: 1, "the peer may use atomics";
-        ipv6: 1, "the addresses are IPv6";
         partition_key: 16, "P_Key";
         protection_domain: 24, "protection domain";
-        peer_ip: 128, "address of the peer";
-        local_ip: 128, "address of this side";
     }
 }
 
+/// Both addresses, the peer's first, as far as this configuration has to compare them; a bit above them says that they are IPv6, or, where the
+/// configuration has no IPv6, that they are no IPv4 addresses.
+pub(super) fn addresses<'a>(config: &NicConfig, ipv6: Signal<'a>, peer: Signal<'a>, local: Signal<'a>) -> Signal<'a> {
+    if config.wire.ipv6 {
+        return cat_lsb_first(&[peer, local, ipv6]);
+    }
+    let is_long = |address: Signal<'a>| (address >> IPV4_BITS).any();
+    let foreign = ipv6 | is_long(peer) | is_long(local);
+    cat_lsb_first(&[peer.part(0, IPV4_BITS), local.part(0, IPV4_BITS), foreign])
+}
+
+const IPV4_BITS: u32 = 32;
+
 /// The table as the lookup sees it.
 pub(super) struct Table<'a> {
-    /// An [`Entry`] for each queue pair; the read port is free.
+    /// An [`Entry`] for each queue pair with its [`addresses`] above; the read port is free.
     pub(super) memory: MemoryHandle<'a>,
     /// No packet may enter.
     pub(super) blocked: Signal<'a>,
@@ -92,7 +102,11 @@ pub(super) fn contexts<'a>(
     for (name, ..) in Entry::fields() {
         fields.push(context.get(name));
     }
-    let entry = Entry::from_signals(&fields).pack();
+    let [ipv6, peer, local] = ["ipv6", "peer_ip", "local_ip"].map(|name| context.get(name));
+    let entry = cat_lsb_first(&[
+        Entry::from_signals(&fields).pack(),
+        addresses(config, ipv6, peer, local),
+    ]);
     let memory = m.memory("contexts", config.queue_pairs.count, entry.width());
     memory.write(
         sweep.active | (write & in_table),
