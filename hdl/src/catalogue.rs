@@ -7,8 +7,8 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_slicer, payload_router, qp_lookup,
-    round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
+    frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_parser, packet_slicer, payload_router,
+    qp_lookup, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -90,6 +90,14 @@ static BLOCKS: &[Block] = &[
         name: "payload_router",
         description: "leads each packet to one of two ports or discards it, as decided elsewhere",
         build: |context, config| payload_router::payload_router(context, config.datapath.width_bits, 1, 16),
+    },
+    Block {
+        name: "packet_parser",
+        description: "reads the headers of received frames: packets for the datapath, frames for the host, or drops",
+        build: |context, config| {
+            let parser = packet_parser::PacketParser::from(config);
+            packet_parser::packet_parser(context, &parser).expect("a valid configuration has a packet_parser")
+        },
     },
     Block {
         name: "qp_lookup",

@@ -11,6 +11,7 @@ pub mod header_builder;
 pub mod icrc;
 pub mod memory_regions;
 pub mod packet_multiplexer;
+pub mod packet_parser;
 pub mod packet_slicer;
 pub mod payload_router;
 pub mod qp_lookup;

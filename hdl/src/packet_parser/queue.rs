@@ -1,0 +1,45 @@
+//! A queue in distributed RAM: what is pushed in one clock can be read in the next. Who pushes has seen to it that there is room.
+
+use spraynic_rtl::{MemoryStyle, Module, Signal, index_width};
+
+/// The reading side of a queue.
+#[derive(Clone, Copy)]
+pub(super) struct Queue<'a> {
+    /// The oldest word.
+    pub(super) head: Signal<'a>,
+    /// There is one.
+    pub(super) valid: Signal<'a>,
+    /// A wire: the oldest word is taken. To be driven.
+    pub(super) pop: Signal<'a>,
+}
+
+impl<'a> Queue<'a> {
+    #[track_caller]
+    pub(super) fn new(m: Module<'a>, name: &str, depth: u32, push: Signal<'a>, word: Signal<'a>) -> Self {
+        let memory = m.memory(name, depth, word.width()).style(MemoryStyle::Distributed);
+        let pointer = |end: &str, step: Signal<'a>| {
+            let pointer = m.reg(&format!("{name}_{end}"), memory.address_width()).reset(0);
+            m.when(step, || pointer.set(pointer + pointer.lit(1)));
+            pointer
+        };
+        let pop = m.wire(&format!("{name}_pop"), 1);
+        memory.write(push, pointer("tail", push), word);
+        let head = memory.read_now(pointer("head", pop));
+        let count = m
+            .reg(&format!("{name}_count"), index_width(u64::from(depth) + 1))
+            .reset(0)
+            .doc("words in the queue");
+        let valid = m.reg(&format!("{name}_valid"), 1).reset(0).doc("there is one");
+        m.when(push & !pop, || {
+            count.set(count + count.lit(1));
+            valid.set_lit(1);
+        })
+        .else_when(!push & pop, || {
+            count.set(count - count.lit(1));
+            valid.set(count.ne_lit(1));
+        });
+        m.assert(&format!("{name}_has_room"), !(push & count.eq_lit(depth)));
+        m.assert(&format!("{name}_is_not_empty"), !(pop & !valid));
+        Self { head, valid, pop }
+    }
+}
