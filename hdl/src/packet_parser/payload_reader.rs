@@ -93,8 +93,14 @@ fn rotate_fine<'a>(data: Signal<'a>, words: Signal<'a>) -> Signal<'a> {
     fine.select(&choices)
 }
 
+/// Both steps at once.
+#[cfg(test)]
+pub(super) fn rotated<'a>(data: Signal<'a>, words: Signal<'a>) -> Signal<'a> {
+    rotate_fine(rotate_coarse(data, words), words)
+}
+
 /// A payload beat: as many bytes of `first` as it has from the beginning of the payload on, then those of `second`.
-fn merge<'a>(words: Signal<'a>, first: Signal<'a>, second: Signal<'a>) -> Signal<'a> {
+pub(super) fn merge<'a>(words: Signal<'a>, first: Signal<'a>, second: Signal<'a>) -> Signal<'a> {
     let count = first.width() / 32;
     // Rotated by 4 * words + 2 bytes, the first has all but so many at the bottom.
     let mut parts = vec![first.part(0, 16)];
