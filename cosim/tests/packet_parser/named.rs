@@ -147,15 +147,15 @@ fn an_output_that_waits_does_not_hold_back_the_others_nor_lose_anything() {
             frames.push(packet(SEND_ONLY, false, 0, 1 + round));
             frames.push([0x55; 70].to_vec());
         }
-        for blocked in 0..4 {
+        for (index, blocked) in OUTPUTS.iter().enumerate() {
             let mut run = Run::of(frames.clone());
-            run.stalls[blocked] = Pattern::After { clocks: BLOCKED };
+            run.stalls[index] = Pattern::After { clocks: BLOCKED };
             let outcome = check(&run, width);
-            for (_, name) in OUTPUTS.iter().enumerate().filter(|(output, _)| *output != blocked) {
+            for name in OUTPUTS.iter().filter(|name| *name != blocked) {
                 let early = outcome.received(name).iter();
                 let early = early.filter(|frame| frame.last_cycle < u64::from(BLOCKED)).count();
                 // The packet whose part is refused has the others given.
-                assert!(early >= 1, "width {width}: {name} waits for {}", OUTPUTS[blocked]);
+                assert!(early >= 1, "width {width}: {name} waits for {blocked}");
             }
         }
     }
@@ -168,17 +168,13 @@ fn neither_descriptor_nor_payload_waits_for_the_other() {
         return;
     }
     for width in WIDTHS {
-        for blocked in 0..3 {
+        for (index, blocked) in OUTPUTS.iter().enumerate().take(3) {
             let mut run = Run::of([packet(WRITE_ONLY, false, 0, 8)]);
-            run.stalls[blocked] = Pattern::After { clocks: 200 };
+            run.stalls[index] = Pattern::After { clocks: 200 };
             let outcome = check(&run, width);
-            for name in OUTPUTS
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index != blocked && *index < 3)
-            {
-                let given = outcome.received(name.1)[0].last_cycle;
-                assert!(given < 40, "width {width}: {} waits for {}", name.1, OUTPUTS[blocked]);
+            for name in OUTPUTS.iter().take(3).filter(|name| *name != blocked) {
+                let given = outcome.received(name)[0].last_cycle;
+                assert!(given < 40, "width {width}: {name} waits for {blocked}");
             }
         }
     }
