@@ -7,8 +7,9 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_parser, packet_slicer, payload_router,
-    qp_lookup, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
+    axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_parser,
+    packet_slicer, payload_router, payload_writer, qp_lookup, round_robin_arbiter, skid_buffer, stream_fifo,
+    transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -108,6 +109,16 @@ static BLOCKS: &[Block] = &[
         name: "memory_regions",
         description: "says whether a peer may reach memory by an R_Key, and where that memory is",
         build: |context, config| memory_regions::memory_regions(context, config),
+    },
+    Block {
+        name: "payload_writer",
+        description: "aligns received payload to the bus, and gives completions when memory has it",
+        build: |context, config| payload_writer::payload_writer(context, config),
+    },
+    Block {
+        name: "axi_write_master",
+        description: "makes AXI4 bursts of memory writes, and one answer of their responses",
+        build: |context, config| axi_write_master::axi_write_master(context, config),
     },
     Block {
         name: TOP,

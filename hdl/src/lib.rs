@@ -2,6 +2,7 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
+pub mod axi_write_master;
 pub mod catalogue;
 pub mod counter;
 pub mod extension;
@@ -14,11 +15,13 @@ pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;
 pub mod payload_router;
+pub mod payload_writer;
 pub mod qp_lookup;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
 mod sweep;
 pub mod transmit_pipeline;
+pub mod write_data;
 
 pub use catalogue::{Block, EmitError, blocks, emit};

@@ -1,0 +1,157 @@
+//! What happens when memory has a packet's write and all before: its completion, and its way to `response_engine`.
+//!
+//! A queue pair whose write memory refused is remembered in a bit of RAM until it stops receiving.
+
+use spraynic_config::NicConfig;
+use spraynic_config::descriptor::{
+    Completion, CompletionStatus, Descriptor, PayloadWrite, QueuePairContext, QueuePairState, WorkOpcode,
+};
+use spraynic_rtl::{Module, ReadDuringWrite, Signal, Stream};
+use spraynic_wire::{NakCode, Opcode, Syndrome};
+
+use crate::counter::{Counter, count_when};
+use crate::fields::Fields;
+use crate::sweep;
+
+/// What comes in: packets with a bit above that says that they are written, memory's answers, contexts.
+pub(super) struct Inputs<'a> {
+    pub(super) waiting: Stream<'a>,
+    pub(super) written: Stream<'a>,
+    pub(super) contexts: Stream<'a>,
+}
+
+/// Whether a queue pair in this state receives.
+pub(crate) fn receives(state: Signal<'_>) -> Signal<'_> {
+    state.eq_lit(QueuePairState::ReadyToReceive as u8) | state.eq_lit(QueuePairState::ReadyToSend as u8)
+}
+
+/// The operation that a packet is of, by its BTH opcode.
+fn work_opcode<'a>(m: Module<'a>, opcode: Signal<'a>) -> Signal<'a> {
+    let is = |opcode: Signal<'a>, wanted: Opcode| opcode.eq_lit(wanted.0);
+    let within = |first: Opcode, last: Opcode| opcode.ge(m.lit(first.0, 8)) & opcode.le(m.lit(last.0, 8));
+    let write = within(Opcode::WRITE_FIRST, Opcode::WRITE_ONLY_IMMEDIATE)
+        | within(Opcode::MRC_WRITE_FIRST, Opcode::MRC_WRITE_ONLY_IMMEDIATE);
+    let invalidate = is(opcode, Opcode::SEND_LAST_INVALIDATE) | is(opcode, Opcode::SEND_ONLY_INVALIDATE);
+    let code = |operation: WorkOpcode| m.lit(operation as u8, 8);
+    write.mux(
+        code(WorkOpcode::Write),
+        invalidate.mux(code(WorkOpcode::SendInvalidate), code(WorkOpcode::Send)),
+    )
+}
+
+/// Drives `ready` of the inputs, and both outputs.
+pub(super) fn done<'a>(
+    m: Module<'a>,
+    config: &NicConfig,
+    inputs: &Inputs<'a>,
+    completions: Stream<'a>,
+    responses: Stream<'a>,
+) {
+    let Inputs {
+        waiting,
+        written,
+        contexts,
+    } = *inputs;
+    let index_bits = config.qpn_bits();
+    let in_table = |qpn: Signal<'a>| !(qpn >> index_bits).any();
+    let sweep::Sweep {
+        active: clearing,
+        index: clear_index,
+    } = sweep::after_reset(m, index_bits);
+
+    // The oldest packet, and whether its queue pair is failed.
+    let held = m.reg("head_valid", 1).reset(0);
+    let word = m.reg("head", waiting.data.width());
+    let leaves = m.wire("head_leaves", 1);
+    let packet_bits = PayloadWrite::width();
+    waiting.ready.set((!held | leaves) & !clearing);
+    m.when(waiting.fires(), || {
+        held.set_lit(1);
+        word.set(waiting.data);
+    })
+    .else_when(leaves, || held.set_lit(0));
+    let packet = Fields::unpack::<PayloadWrite>(word.part(0, packet_bits));
+    let is_written = word.bit(packet_bits);
+    let next_qpn = Fields::unpack::<PayloadWrite>(waiting.data.part(0, packet_bits)).get("qpn");
+    let failures = m
+        .memory("failed_queue_pairs", config.queue_pairs.count, 1)
+        .read_during_write(ReadDuringWrite::New);
+    let failed_before = failures.read(waiting.fires(), next_qpn.part(0, index_bits));
+
+    let refused = (is_written & written.data).named("refused");
+    let qpn = packet.get("qpn");
+    let failed = (refused | (failed_before & in_table(qpn))).named("failed");
+
+    // It leaves when memory has its write, and what it gives has room.
+    let completion_valid = m.reg("completion_valid", 1).reset(0);
+    let response_valid = m.reg("response_valid", 1).reset(0);
+    let due = packet.get("answer") | packet.get("execute");
+    let completion_free = !completion_valid | completions.ready | !packet.get("completion");
+    let response_free = !response_valid | responses.ready | !(due | is_written);
+    let room = (held & completion_free & response_free).named("head_has_room");
+    written.ready.set(room & is_written);
+    leaves.set(room & (!is_written | written.valid));
+
+    let fails = (leaves & refused & in_table(qpn)).named("queue_pair_fails");
+    let context = Fields::unpack::<QueuePairContext>(contexts.data);
+    let context_qpn = context.get("qpn");
+    contexts.ready.set(!clearing & !fails);
+    let clears = contexts.fires() & in_table(context_qpn) & !receives(context.get("state"));
+    failures.write(
+        clearing | fails | clears,
+        clearing.mux(
+            clear_index,
+            fails.mux(qpn.part(0, index_bits), context_qpn.part(0, index_bits)),
+        ),
+        fails,
+    );
+
+    // A failed queue pair answers everything by a NAK and completes nothing well.
+    let nak = m.lit(Syndrome::Nak(NakCode::RemoteOperationalError).byte(), 8);
+    let status = packet.get("status");
+    let success = status.eq_lit(CompletionStatus::Success as u8);
+    let status = (failed & success).mux(m.lit(CompletionStatus::LocalMemory as u8, 8), status);
+    let response = Fields::build::<PayloadWrite>(|name, width| match name {
+        "answer" => packet.get(name) | (failed & (packet.get("execute") | refused)),
+        "execute" | "silent" => packet.get(name) & !failed,
+        "syndrome" => failed.mux(nak, packet.get(name)),
+        "status" => status,
+        "reserved_0" => {
+            packet.get(name).ignore();
+            m.lit(0, width)
+        }
+        _ => packet.get(name),
+    });
+    let completion = Fields::build::<Completion>(|name, width| match name {
+        "status" => status,
+        "opcode" => work_opcode(m, packet.get("opcode")),
+        "cookie" | "qpn" | "solicited" | "has_immediate" | "byte_count" | "immediate" => packet.get(name),
+        _ => m.lit(0, width),
+    });
+    let give = |valid: Signal<'a>, name: &str, value: Signal<'a>, when: Signal<'a>, output: Stream<'a>| {
+        let register = m.reg(name, value.width());
+        m.when(when, || {
+            valid.set_lit(1);
+            register.set(value);
+        })
+        .else_when(output.ready, || valid.set_lit(0));
+        output.valid.set(valid);
+        output.data.set(register);
+    };
+    let completes = (leaves & packet.get("completion")).named("completes");
+    give(
+        completion_valid,
+        "completion",
+        completion.pack(),
+        completes,
+        completions,
+    );
+    let responds = (leaves & (due | refused)).named("responds");
+    give(response_valid, "response", response.pack(), responds, responses);
+    count_when(m, Counter("completions", "completions given"), completes);
+    count_when(
+        m,
+        Counter("write_errors", "writes that memory refused"),
+        leaves & refused,
+    );
+}
