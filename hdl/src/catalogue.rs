@@ -8,7 +8,7 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_parser,
-    packet_slicer, payload_router, payload_writer, qp_lookup, round_robin_arbiter, skid_buffer, stream_fifo,
+    packet_slicer, payload_router, payload_writer, qp_lookup, responder, round_robin_arbiter, skid_buffer, stream_fifo,
     transmit_pipeline,
 };
 
@@ -119,6 +119,11 @@ static BLOCKS: &[Block] = &[
         name: "axi_write_master",
         description: "makes AXI4 bursts of memory writes, and one answer of their responses",
         build: |context, config| axi_write_master::axi_write_master(context, config),
+    },
+    Block {
+        name: responder::NAME,
+        description: "carries out the requests of peers: where payload goes, what is executed, what is due afterwards",
+        build: responder::responder,
     },
     Block {
         name: TOP,

@@ -17,6 +17,7 @@ pub mod packet_slicer;
 pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
+pub mod responder;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
