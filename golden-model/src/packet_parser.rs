@@ -16,7 +16,7 @@ use crate::header_builder::{
 };
 
 /// VLAN tags that are passed over; behind more of them a frame is the host's.
-const MAX_VLAN_TAGS: usize = 2;
+pub(crate) const MAX_VLAN_TAGS: usize = 2;
 
 /// EtherType of a customer VLAN tag (IEEE 802.1Q).
 const ETHERTYPE_VLAN: u16 = 0x8100;

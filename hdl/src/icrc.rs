@@ -1,17 +1,23 @@
 //! icrc: puts the invariant CRC into the last 4 bytes of each frame, one beat a clock at full width.
 //!
 //! It finds the IP header by the sideband, changes no other byte of a good frame, and never parses or judges one. Masking
-//! (`icrc/mask.rs`) and the CRC core (`icrc/crc.rs`) know nothing of insertion; placement is here. Theory:
-//! `docs/src/blocks/icrc.md`.
+//! (`icrc/mask.rs`) and the CRC core (`icrc/crc.rs`) know nothing of insertion; placement is here. The check of received frames is
+//! `icrc/check.rs`. Theory: `docs/src/blocks/icrc.md`.
 
+pub mod check;
 mod crc;
 mod fold;
 mod gf2;
 mod mask;
+mod residue;
 
 use spraynic_config::NicConfig;
 use spraynic_rtl::{AxiStream, Context, Definition, MemoryStyle, Module, Signal, cat_lsb_first, index_width};
 use thiserror::Error;
+
+use crate::counter::{Counter, count_when};
+
+pub use check::icrc_check;
 
 /// Name of the block.
 pub const NAME: &str = "icrc";
@@ -59,29 +65,22 @@ impl Icrc {
     #[must_use]
     pub fn latency(&self) -> u32 {
         // Into the beat that waits for the next one, through the CRC core, into its memory and out of it.
-        crc::latency(self) + 4
+        crc::latency(&self.frames(Ends::WholeWords)) + 4
     }
 
-    /// Bits of the count of 4-byte words in a beat.
-    fn count_width(&self) -> u32 {
-        index_width(u64::from(self.data_width / 32))
-    }
-
-    /// The kinds of frames that occur: IPv6, VLAN tag.
-    fn frame_kinds(&self) -> Vec<(bool, bool)> {
-        let versions = [(self.ipv4, false), (self.ipv6, true)];
-        let versions = versions.into_iter().filter(|(occurs, _)| *occurs);
-        versions
-            .flat_map(|(_, ipv6)| [Some((ipv6, false)), self.vlan.then_some((ipv6, true))])
-            .flatten()
-            .collect()
-    }
-
-    /// `name_w512_ipv4_ipv6_vlan`.
-    fn module_name(&self, name: &str) -> String {
-        let parts = [(self.ipv4, "_ipv4"), (self.ipv6, "_ipv6"), (self.vlan, "_vlan")];
-        let parts: String = parts.into_iter().filter(|(on, _)| *on).map(|(_, part)| part).collect();
-        format!("{name}_w{}{parts}", self.data_width)
+    /// The frames of one of the two modes. A sent frame has a VLAN tag or none, a received one up to two.
+    fn frames(&self, ends: Ends) -> Frames {
+        let tags = match ends {
+            Ends::WholeWords => 1,
+            Ends::Anywhere => 2,
+        };
+        Frames {
+            data_width: self.data_width,
+            ipv4: self.ipv4,
+            ipv6: self.ipv6,
+            most_tags: if self.vlan { tags } else { 0 },
+            ends,
+        }
     }
 
     fn check(&self) -> Result<(), IcrcError> {
@@ -92,6 +91,71 @@ impl Icrc {
             return Err(IcrcError::NoIp);
         }
         Ok(())
+    }
+}
+
+/// Where frames end, which is how the two modes differ for the parts that they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Insertion: 2 modulo 4 bytes behind the beginning of a beat.
+    WholeWords,
+    /// Check: behind any byte.
+    Anywhere,
+}
+
+/// A kind of frame: IPv6, VLAN tags.
+pub(crate) type FrameKind = (bool, u32);
+
+/// The frames that masking and CRC are made for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frames {
+    data_width: u32,
+    ipv4: bool,
+    ipv6: bool,
+    /// VLAN tags at most.
+    most_tags: u32,
+    ends: Ends,
+}
+
+impl Frames {
+    /// The kinds of frames that occur.
+    fn kinds(&self) -> Vec<FrameKind> {
+        let versions = [(self.ipv4, false), (self.ipv6, true)];
+        let versions = versions.into_iter().filter(|(occurs, _)| *occurs);
+        versions
+            .flat_map(|(_, ipv6)| (0..=self.most_tags).map(move |tags| (ipv6, tags)))
+            .collect()
+    }
+
+    /// Bits of the number of VLAN tags.
+    fn tags_width(&self) -> u32 {
+        index_width(u64::from(self.most_tags) + 1).max(1)
+    }
+
+    /// Bits of what is counted in a last beat: 4-byte words, or bytes.
+    fn count_width(&self) -> u32 {
+        let unit = match self.ends {
+            Ends::WholeWords => 32,
+            Ends::Anywhere => 8,
+        };
+        index_width(u64::from(self.data_width / unit))
+    }
+
+    /// `icrc_w512_ipv4_ipv6_vlan`, of a part `icrc_mask_w512_ipv4_ipv6_vlan`; of the check `icrc_check_mask_w512_ipv4_ipv6_vlan`.
+    fn module_name(&self, part: &str) -> String {
+        let mode = if self.ends == Ends::Anywhere { "_check" } else { "" };
+        let part = if part.is_empty() {
+            String::new()
+        } else {
+            format!("_{part}")
+        };
+        let kinds = [
+            (self.ipv4, "_ipv4"),
+            (self.ipv6, "_ipv6"),
+            (self.most_tags > 0, "_vlan"),
+        ];
+        let kinds: String = kinds.into_iter().filter(|(on, _)| *on).map(|(_, kind)| kind).collect();
+        format!("{NAME}{mode}{part}_w{}{kinds}", self.data_width)
     }
 }
 
@@ -108,7 +172,8 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     icrc.check()?;
     let width = icrc.data_width;
     let words = width / 32;
-    let m = context.module(&icrc.module_name(NAME));
+    let frames = icrc.frames(Ends::WholeWords);
+    let m = context.module(&frames.module_name(""));
     m.doc(&format!(
         "Puts the ICRC into the last 4 bytes of each frame. A beat leaves {} clocks after it came (a beat that is not the last of\n\
          its frame waits for the next one, too); up to {DEPTH} beats are inside. The CRC runs freely beside a FIFO of beats.",
@@ -128,7 +193,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     assert_whole_words(m, &input, taken);
 
     // One beat waits here until it is known whether the next one ends with half of the ICRC in it.
-    let mask = m.instance("u_mask", mask::icrc_mask(context, icrc));
+    let mask = m.instance("u_mask", mask::icrc_mask(context, &frames));
     mask.connect("beat_valid", taken)
         .connect("beat_data", input.data)
         .connect("beat_keep", input.keep)
@@ -140,18 +205,18 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let held_bad = m.reg("held_bad", 1);
     let held_vlan = m.reg("held_vlan", 1);
     let held_count = m
-        .reg("held_count", icrc.count_width())
+        .reg("held_count", frames.count_width())
         .doc("n for 4n + 2 bytes; ones unless last");
     m.when(taken, || {
         held_last.set(input.last);
         held_bad.set(input.user.bit(0));
         held_vlan.set(input.user.bit(2));
-        held_count.set(word_count(&input) | (!input.last).repeat(icrc.count_width()));
+        held_count.set(word_count(&input) | (!input.last).repeat(frames.count_width()));
     });
     let push = (held & (held_last | taken)).named("push");
     held.set(taken | (held & !push));
 
-    let core = m.instance("u_crc", crc::icrc_crc(context, icrc));
+    let core = m.instance("u_crc", crc::icrc_crc(context, &frames));
     core.connect("beat_valid", push)
         .connect("beat_first", mask.output("masked_first"))
         .connect("beat_vlan", held_vlan)
@@ -174,8 +239,8 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     marks.write(push, write, word);
     let (data, mark) = (beats.read_now(read), marks.read_now(read));
     let (last, bad) = (mark.bit(0), mark.bit(1));
-    let count = mark.part(2, icrc.count_width());
-    let place = mark.part(2 + icrc.count_width(), words + 1);
+    let count = mark.part(2, frames.count_width());
+    let place = mark.part(2 + frames.count_width(), words + 1);
 
     let crcs = memory("crcs", 32);
     let crc_write = pointer(m, "crc_write", core.output("crc_valid"));
@@ -185,7 +250,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
 
     // A beat may leave when the ICRC is there that would be its own if its frame ended with the next beat.
     let mut token = push;
-    for stage in 1..=crc::latency(icrc) + 1 {
+    for stage in 1..=crc::latency(&frames) + 1 {
         let next = m.reg(&format!("wait_{stage}"), 1).reset(0);
         next.set(token);
         token = next;
@@ -215,9 +280,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     output.user.set(out_bad);
     output.valid.set(full);
 
-    let frames = m.reg("frames", 32).reset(0);
-    m.when(output.fires() & out_last, || frames.set(frames + frames.lit(1)));
-    m.output_of("count_frames", frames).doc("frames given").ignore();
+    count_when(m, Counter("frames", "frames given"), output.fires() & out_last);
     Ok(m.finish())
 }
 
@@ -240,8 +303,12 @@ fn up_down<'a>(counter: Signal<'a>, up: Signal<'a>, down: Signal<'a>) {
 /// n for 4n + 2 bytes; what is not 2 modulo 4 is rounded (4n + 1 to 4n + 4 are n).
 fn word_count<'a>(stream: &AxiStream<'a>) -> Signal<'a> {
     let words = stream.keep.width() / 4;
-    // Bit n: there are more than 4n bytes. They are contiguous, so halving finds their number.
-    let mut more: Vec<Signal<'a>> = (1..words).map(|word| stream.keep.bit(4 * word)).collect();
+    count_units((1..words).map(|word| stream.keep.bit(4 * word)).collect())
+}
+
+/// Where bit n - 1 of 2^k - 1 says that there are more than n units: one less than their number. They are contiguous, so halving
+/// finds it.
+fn count_units(mut more: Vec<Signal<'_>>) -> Signal<'_> {
     let mut bits = vec![];
     while let Some(middle) = more.get(more.len() / 2).copied() {
         let (below, above) = (&more[..more.len() / 2], &more[more.len() / 2 + 1..]);

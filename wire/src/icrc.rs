@@ -17,7 +17,7 @@ pub const LENGTH: usize = 4;
 pub const STATE_AFTER_PREFIX: u32 = 0xDEBB_20E3;
 
 /// Length of the BTH in bytes.
-const BTH_LENGTH: usize = 12;
+pub const BTH_LENGTH: usize = 12;
 /// The BTH byte with FECN and BECN.
 const BTH_CONGESTION_BYTE: usize = 4;
 

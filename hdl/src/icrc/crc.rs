@@ -1,4 +1,5 @@
-//! The CRC core: masked beats in, one CRC for each frame out after a fixed number of clocks. Insertion and check share it.
+//! The CRC core of insertion: masked beats in, one CRC for each frame out after a fixed number of clocks. Its first half, from a
+//! beat to 32 bits, is that of the check too.
 //!
 //! It runs freely: it never waits and never stops anybody. A last beat counts as full of zeros, which the stages behind
 //! the state register take back. Theory: `docs/src/blocks/icrc.md`.
@@ -6,7 +7,7 @@
 use spraynic_rtl::{Bits, Context, Definition, Module, Signal, cat_lsb_first};
 use spraynic_wire::icrc::{LENGTH, STATE_AFTER_PREFIX};
 
-use super::Icrc;
+use super::Frames;
 use super::fold::folds;
 use super::gf2::{Map, POLYNOMIAL, power_of_x};
 use super::mask::ip_offset;
@@ -15,24 +16,28 @@ use super::mask::ip_offset;
 const FOLDS_PER_STAGE: usize = 2;
 
 /// `log2(data_width)`.
-fn doublings(icrc: &Icrc) -> u32 {
-    icrc.data_width.trailing_zeros()
+pub(crate) fn doublings(frames: &Frames) -> u32 {
+    frames.data_width.trailing_zeros()
 }
 
 /// From a CRC register to the state register: the last beat's zeros beyond the shortest length are taken back, and as
 /// many square roots are taken as make the zeros of half a beat one zero bit.
-fn to_state(icrc: &Icrc) -> Map {
+fn to_state(frames: &Frames) -> Map {
     // A frame of 4g + 2 bytes in its last beat is followed by data_width / 8 - (4g + 2) zero bytes, and ends with the
     // zeros in the place of the ICRC. The 4g are given back behind the state register.
-    let zero_bytes = i64::from(icrc.data_width / 8) - 2 + LENGTH as i64;
-    Map::root(doublings(icrc) - 1).after(&Map::times_power_of_x(-8 * zero_bytes))
+    let zero_bytes = i64::from(frames.data_width / 8) - 2 + LENGTH as i64;
+    Map::root(doublings(frames) - 1).after(&Map::times_power_of_x(-8 * zero_bytes))
+}
+
+/// Registers between a masked beat and its remainder, that of the remainder not counted.
+pub(crate) fn fold_stages(frames: &Frames) -> u32 {
+    folds(frames.data_width).len().div_ceil(FOLDS_PER_STAGE) as u32
 }
 
 /// Clocks from a beat at the input to the CRC at the output, both counted as registers that hold them.
-pub(crate) fn latency(icrc: &Icrc) -> u32 {
-    let fold_stages = folds(icrc.data_width).len().div_ceil(FOLDS_PER_STAGE) as u32;
+pub(crate) fn latency(frames: &Frames) -> u32 {
     // Remainder, state, one stage for each bit of the word count.
-    fold_stages + 2 + icrc.count_width()
+    fold_stages(frames) + 2 + frames.count_width()
 }
 
 /// Each bit of a linear map's result as a parity of the input; `columns` are the images of the input bits.
@@ -49,23 +54,34 @@ fn parities<'a>(input: Signal<'a>, columns: &[u32]) -> Signal<'a> {
 }
 
 /// One zero bit shifted into a CRC register.
-fn zero_bit(state: Signal<'_>) -> Signal<'_> {
+pub(crate) fn zero_bit(state: Signal<'_>) -> Signal<'_> {
     state >> 1 ^ (state.bit(0).repeat(32) & state.lit(POLYNOMIAL))
 }
 
 /// What travels with a beat.
 #[derive(Clone, Copy)]
-struct Beat<'a> {
-    valid: Signal<'a>,
-    first: Signal<'a>,
-    vlan: Signal<'a>,
-    last: Signal<'a>,
-    count: Signal<'a>,
+pub(crate) struct Beat<'a> {
+    pub(crate) valid: Signal<'a>,
+    pub(crate) first: Signal<'a>,
+    pub(crate) vlan: Signal<'a>,
+    pub(crate) last: Signal<'a>,
+    pub(crate) count: Signal<'a>,
 }
 
 impl<'a> Beat<'a> {
+    /// The ports of a core. `count` says how many bytes of a last beat belong to the frame, in `count_doc`'s way.
+    pub(crate) fn inputs(m: Module<'a>, frames: &Frames, count_doc: &str) -> Self {
+        Self {
+            valid: m.input("beat_valid", 1).doc("a beat is there"),
+            first: m.input("beat_first", 1).doc("it is the first of a frame"),
+            vlan: m.input("beat_vlan", frames.tags_width()).doc("VLAN tags of the frame"),
+            last: m.input("beat_last", 1).doc("it is the last of a frame"),
+            count: m.input("beat_count", frames.count_width()).doc(count_doc),
+        }
+    }
+
     /// One clock later.
-    fn delayed(&self, m: Module<'a>, stage: &str) -> Self {
+    pub(crate) fn delayed(&self, m: Module<'a>, stage: &str) -> Self {
         let valid = m.reg(&format!("{stage}_valid"), 1).reset(0);
         valid.set(self.valid);
         Self {
@@ -78,55 +94,61 @@ impl<'a> Beat<'a> {
     }
 }
 
-/// `icrc_crc`: see the file's head.
-pub(crate) fn icrc_crc<'a>(context: &'a Context, icrc: &Icrc) -> Definition<'a> {
-    let width = icrc.data_width;
-    let m = context.module(&format!("icrc_crc_w{width}{}", if icrc.vlan { "_vlan" } else { "" }));
-    m.doc(&format!(
-        "ICRC over the masked beats of a frame up to its last 4 bytes, which are zero. Runs freely: the CRC of a frame\n\
-         appears {} clocks after its last beat.",
-        latency(icrc)
-    ));
-    let mut beat = Beat {
-        valid: m.input("beat_valid", 1).doc("a beat is there"),
-        first: m.input("beat_first", 1).doc("it is the first of a frame"),
-        vlan: m.input("beat_vlan", 1).doc("the frame has a VLAN tag"),
-        last: m.input("beat_last", 1).doc("it is the last of a frame"),
-        count: m
-            .input("beat_count", icrc.count_width())
-            .doc("in a last beat: n for 4n + 2 bytes"),
-    };
-    let mut rest = m.input("beat_masked", width).doc("zeros behind the end of the frame");
-
-    let folds = folds(width);
-    for (stage, folds) in folds.chunks(FOLDS_PER_STAGE).enumerate() {
+/// The port `beat_masked`, folded until 32 parities can take the rest, and what travels with it.
+pub(crate) fn folded<'a>(m: Module<'a>, frames: &Frames, mut beat: Beat<'a>) -> (Beat<'a>, Signal<'a>) {
+    let mut rest = m
+        .input("beat_masked", frames.data_width)
+        .doc("zeros behind the end of the frame");
+    for (stage, folds) in folds(frames.data_width).chunks(FOLDS_PER_STAGE).enumerate() {
         for fold in folds {
             rest = fold.apply(rest);
         }
         rest = rest.delayed(&format!("folded_{stage}"));
         beat = beat.delayed(m, &format!("folded_{stage}"));
     }
+    (beat, rest)
+}
 
-    // The remainder as it shall be in the state register: bit `at` of `rest` is a power that the CRC's own 32 bits lie behind.
-    let to_state = to_state(icrc);
+/// The remainder as it shall be in the state register: bit `at` of `rest` is a power that the CRC's own 32 bits lie behind.
+pub(crate) fn remainder<'a>(rest: Signal<'a>, to_state: &Map) -> Signal<'a> {
     let powers = (0..rest.width()).map(|at| to_state.apply(power_of_x(32 + rest.width() - 1 - at)));
-    let remainder = parities(rest, &powers.collect::<Vec<_>>()).delayed("remainder");
+    parities(rest, &powers.collect::<Vec<_>>())
+}
+
+/// What stands in the state register, moved on by a beat, where the first beat of a frame comes: the beat before it would have
+/// held what leads to the state after the prefix, at the first byte of the IP header.
+pub(crate) fn start<'a>(frames: &Frames, to_state: &Map, vlan: Signal<'a>) -> Signal<'a> {
+    let behind = |tags: u32| {
+        let back = i64::from(frames.data_width) - 8 * ip_offset(tags) as i64;
+        let value = to_state.apply(Map::times_power_of_x(back).apply(STATE_AFTER_PREFIX));
+        vlan.module().lit(value, 32)
+    };
+    if frames.most_tags == 0 {
+        vlan.ignore();
+        return behind(0);
+    }
+    vlan.select(&(0..=frames.most_tags).map(behind).collect::<Vec<_>>())
+}
+
+/// `icrc_crc`: see the file's head.
+pub(crate) fn icrc_crc<'a>(context: &'a Context, frames: &Frames) -> Definition<'a> {
+    let tagged = if frames.most_tags > 0 { "_vlan" } else { "" };
+    let m = context.module(&format!("icrc_crc_w{}{tagged}", frames.data_width));
+    m.doc(&format!(
+        "ICRC over the masked beats of a frame up to its last 4 bytes, which are zero. Runs freely: the CRC of a frame\n\
+         appears {} clocks after its last beat.",
+        latency(frames)
+    ));
+    let beat = Beat::inputs(m, frames, "in a last beat: n for 4n + 2 bytes");
+    let (mut beat, rest) = folded(m, frames, beat);
+
+    let to_state = to_state(frames);
+    let remainder = remainder(rest, &to_state).delayed("remainder");
     beat = beat.delayed(m, "remainder");
 
-    // All zeros of one beat are two zero bits between the roots. The beat before the first one would have held what leads to
-    // the state after the prefix, at the first byte of the IP header.
+    // All zeros of one beat are two zero bits between the roots.
     let state = m.reg("state", 32);
-    let before = |vlan: bool| {
-        let back = i64::from(width) - 8 * ip_offset(vlan) as i64;
-        let value = to_state.apply(Map::times_power_of_x(back).apply(STATE_AFTER_PREFIX));
-        m.lit(value, 32)
-    };
-    let start = if icrc.vlan {
-        beat.vlan.mux(before(true), before(false))
-    } else {
-        beat.vlan.ignore();
-        before(false)
-    };
+    let start = start(frames, &to_state, beat.vlan);
     let shifted = beat.first.mux(start, zero_bit(zero_bit(state)));
     m.when(beat.valid, || state.set(shifted ^ remainder));
     let ended = m.reg("state_ended", 1).reset(0);
@@ -135,10 +157,10 @@ pub(crate) fn icrc_crc<'a>(context: &'a Context, icrc: &Icrc) -> Definition<'a> 
 
     // Gives back the zeros that were taken too many: half a beat of them is one zero bit now, a quarter after one squaring.
     let mut value = state;
-    for bit in (0..icrc.count_width()).rev() {
+    for bit in (0..frames.count_width()).rev() {
         let moved = count.bit(bit).mux(zero_bit(value), value);
         let squarings = if bit == 0 {
-            doublings(icrc) - 1 - (icrc.count_width() - 1)
+            doublings(frames) - 1 - (frames.count_width() - 1)
         } else {
             1
         };

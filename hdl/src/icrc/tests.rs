@@ -22,7 +22,7 @@ struct Frame {
 
 /// A frame whose IP header fits its sideband; all other bytes are arbitrary, those of the ICRC zero.
 fn frame(numbers: &mut Numbers, ipv6: bool, vlan: bool, words: usize) -> Frame {
-    let ip = mask::ip_offset(vlan);
+    let ip = mask::ip_offset(u32::from(vlan));
     let headers = if ipv6 { 40 } else { 20 } + 8 + 12;
     let mut bytes: Vec<u8> = (0..ip + headers + 4 * words).map(|_| numbers.next() as u8).collect();
     bytes[ip] = if ipv6 { 0x60 | bytes[ip] & 0xF } else { 0x45 };
@@ -36,7 +36,7 @@ fn frame(numbers: &mut Numbers, ipv6: bool, vlan: bool, words: usize) -> Frame {
 /// The frame with its ICRC by the software that the captures are checked with.
 fn expected(frame: &Frame) -> Vec<u8> {
     let mut bytes = frame.bytes.clone();
-    let (ip, end) = (mask::ip_offset(frame.user & 4 != 0), bytes.len() - 4);
+    let (ip, end) = (mask::ip_offset((frame.user >> 2 & 1) as u32), bytes.len() - 4);
     let icrc = spraynic_wire::icrc::of_ip_packet(&bytes[ip..end]).expect("a frame with headers");
     bytes[end..].copy_from_slice(&icrc.to_le_bytes());
     bytes
@@ -120,9 +120,9 @@ const ALL: Icrc = Icrc {
 fn every_end(icrc: &Icrc) -> Vec<Frame> {
     let mut numbers = Numbers(u64::from(icrc.data_width));
     let words = icrc.data_width as usize / 32;
-    let kinds = icrc.frame_kinds();
+    let kinds = icrc.frames(Ends::WholeWords).kinds();
     let mut frames: Vec<Frame> = (0..words + 2)
-        .flat_map(|words| kinds.iter().map(move |(ipv6, vlan)| (*ipv6, *vlan, words)))
+        .flat_map(|words| kinds.iter().map(move |(ipv6, tags)| (*ipv6, *tags == 1, words)))
         .map(|(ipv6, vlan, words)| frame(&mut numbers, ipv6, vlan, words))
         .collect();
     for at in (1..frames.len()).rev() {
