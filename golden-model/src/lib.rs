@@ -14,6 +14,7 @@ pub mod frame_fifo;
 pub mod header_builder;
 pub mod icrc;
 pub mod memory_regions;
+pub mod packet_buffer;
 pub mod packet_multiplexer;
 pub mod packet_parser;
 pub mod packet_slicer;

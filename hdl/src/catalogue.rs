@@ -7,9 +7,9 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_multiplexer, packet_parser,
-    packet_slicer, payload_router, payload_writer, qp_lookup, responder, round_robin_arbiter, skid_buffer, stream_fifo,
-    transmit_pipeline,
+    axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
+    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, responder, round_robin_arbiter,
+    skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -76,6 +76,13 @@ static BLOCKS: &[Block] = &[
         },
     },
     Block {
+        name: "icrc_check",
+        description: "says of each received frame whether its invariant CRC is right",
+        build: |context, config| {
+            icrc::icrc_check(context, &icrc::Icrc::from(config)).expect("a valid configuration has an icrc")
+        },
+    },
+    Block {
         name: "frame_fifo",
         description: "stores whole frames and forwards the good ones without a gap",
         build: |context, config| {
@@ -86,6 +93,11 @@ static BLOCKS: &[Block] = &[
         name: "packet_multiplexer",
         description: "two streams of frames into one, in turn; for the pipeline's frames and the host's",
         build: |context, config| packet_multiplexer::packet_multiplexer(context, 2, config.datapath.width_bits, 1),
+    },
+    Block {
+        name: "packet_buffer",
+        description: "holds received payload until the verdict on its ICRC is there, and drops what is wrong",
+        build: |context, config| packet_buffer::packet_buffer(context, &packet_buffer::PacketBuffer::from(config)),
     },
     Block {
         name: "payload_router",
