@@ -217,6 +217,10 @@ proptest! {
             run.check(&everything(width))?;
         }
     }
+}
+
+proptest! {
+    #![proptest_config(common::config(24, "packet_parser"))]
 
     #[test]
     fn what_was_not_generated_goes_to_the_host_or_is_dropped(index in 0..3usize, run in runs(30)) {

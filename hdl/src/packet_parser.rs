@@ -311,7 +311,13 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
     );
 
     // Descriptors.
-    let queue = Queue::new(m, "descriptors", DESCRIPTORS, judged.accepted, judged.descriptor);
+    let queue = Queue::written_early(
+        m,
+        "descriptors",
+        DESCRIPTORS,
+        (judged.ended, judged.accepted),
+        judged.descriptor,
+    );
     let out_valid = m.reg("descriptor_valid", 1).reset(0);
     let out = m.reg("descriptor", ReceivedPacket::width());
     let load = (!out_valid | descriptors.ready).named("descriptor_load");
@@ -333,7 +339,7 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
         DESCRIPTORS,
         taken & input.last,
         descriptor_pop,
-        judged.ended & !judged.accepted,
+        judged.refused,
     );
     ready.set(frame_room & payload_room & descriptor_room);
 
@@ -343,7 +349,7 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
     Ok(m.finish())
 }
 
-/// Whether there is room in the next clock: one more is `taken`, and up to two leave.
+/// Whether there is room in the next clock, whatever happens in this one: one more is `taken`, and up to two leave.
 fn room<'a>(
     m: Module<'a>,
     what: &str,
@@ -358,10 +364,9 @@ fn room<'a>(
         .reset(0)
         .doc("those taken that have not left");
     let leaving = leaves.zero_extend(width) + leaves_too.zero_extend(width);
-    let next = inside + taken.zero_extend(width) - leaving;
-    inside.set(next);
+    inside.set(inside + taken.zero_extend(width) - leaving);
     m.assert(&format!("{what}_fit"), inside.le(inside.lit(depth)));
-    next.ne_lit(depth)
+    !lanes::at_least(inside, depth - 1)
 }
 
 /// Counters, in the order of the table of the block's page.

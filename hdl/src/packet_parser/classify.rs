@@ -3,6 +3,7 @@
 //!
 //! What is decided before the frame has ended (`decided`: its BTH is there, or it is over) is right for the whole frame.
 
+use super::lanes::at_least;
 use super::opcode_table::{OpcodeFacts, opcode_facts};
 use super::window::{EtherType, Window};
 use super::{Layout, POSITION_BITS, PacketParser};
@@ -98,7 +99,7 @@ pub(super) struct Classified<'a> {
 /// Chooses by the layout: first by tags, then by IP version.
 struct Layouts<'a> {
     parser: PacketParser,
-    /// One tag at least, two tags.
+    /// One tag at least; a second one, where there is one.
     tagged: [Signal<'a>; 2],
     ipv6: Signal<'a>,
 }
@@ -139,7 +140,7 @@ pub(super) fn number(header: Signal<'_>, at: u32, count: u32) -> Signal<'_> {
 
 pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window<'a>) -> Classified<'a> {
     let [first, second, third] = window.ether_types;
-    let tagged = [first.tag, first.tag & second.tag];
+    let tagged = [first.tag, second.tag];
     let of_type = |flag: fn(&EtherType<'a>) -> Signal<'a>| {
         let behind = tagged[1].mux(flag(&third), flag(&second));
         tagged[0].mux(behind, flag(&first))
@@ -151,14 +152,15 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
         tagged,
         ipv6,
     };
-    let tags = cat_lsb_first(&[tagged[0] & !tagged[1], tagged[1]]).gate(m.lit(u8::from(parser.vlan), 1));
+    let two_tags = first.tag & second.tag;
+    let tags = cat_lsb_first(&[first.tag & !second.tag, two_tags]).gate(m.lit(u8::from(parser.vlan), 1));
 
     // Positions below 128 are all that headers need.
     let (near, far) = (
         window.end.part(0, 7),
         window.end.part(7, POSITION_BITS - 7).any().named("far"),
     );
-    let reaches = |bytes: u32| far | near.ge(near.lit(bytes - 1));
+    let reaches = |bytes: u32| far | at_least(near, bytes - 1);
 
     let network_bytes = if parser.ipv6 { IPV6_BYTES } else { IPV4_BYTES };
     let network = layouts
@@ -179,8 +181,8 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
     let is_udp = (layouts.by_version(plain_ipv6, plain_ipv4) & protocol.eq_lit(PROTOCOL_UDP)).named("is_udp");
     let is_ip = ((ipv4 | ipv6) & (m.lit(u8::from(parser.vlan), 1) | !tagged[0])).named("is_ip");
     let short = (!reaches(14)
-        | (tagged[0] & !reaches(18))
-        | (tagged[1] & !reaches(22))
+        | (first.tag & !reaches(18))
+        | (two_tags & !reaches(22))
         | (is_ip & !layouts.choose(|layout| reaches(layout.udp())))
         | (is_ip & is_udp & !layouts.choose(|layout| reaches(layout.udp() + UDP_BYTES))))
     .named("short");
@@ -210,8 +212,8 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
     let unpadded = wide + pad_count.select(&less);
     let holds = |bytes: u32| {
         layouts.by_version(
-            || length.ge(length.lit(bytes)),
-            || length.ge(length.lit(bytes + IPV4_BYTES)),
+            || at_least(number(network, 4, 2), bytes),
+            || at_least(number(network, 2, 2), bytes + IPV4_BYTES),
         )
     };
     let near_end = cat(&[far, near]).part(0, 8) | far.repeat(8);
@@ -236,17 +238,16 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
         .doc("the route of the frame at hand is decided");
     let bth_there = layouts.choose(|layout| {
         let beat = (layout.bth_end() - 1) / parser.beat_bytes();
-        window.beat.ge(window.beat.lit(beat))
+        at_least(window.beat, beat)
     });
     let decided = (window.valid & !routed & (window.last | bth_there)).named("decided");
     m.when(window.valid, || routed.set((routed | decided) & !window.last));
 
-    let load = (window.valid & (decided | window.last)).named("classify");
     let register = |name: &str, value: Signal<'a>| match value.constant() {
         Some(_) => value,
         None => {
             let register = m.reg(name, value.width());
-            m.when(load, || register.set(value));
+            m.when(window.valid, || register.set(value));
             register
         }
     };
@@ -255,12 +256,16 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
         register.set(value);
         register
     };
-    let opcode = opcode_facts(
-        m,
-        parser,
-        byte(transport, UDP_BYTES),
-        transport.bit((UDP_BYTES + 8) * 8 + 4),
-    );
+    // Looked up for both IP versions: which of them it is, is known late.
+    let facts = |ipv6: bool| {
+        let bth = |at: u32| layouts.by_tags(|tags| window.bytes(parser.layout(ipv6, tags).udp() + UDP_BYTES + at, 1));
+        opcode_facts(m, parser, if ipv6 { "ipv6" } else { "ipv4" }, bth(0), bth(8).bit(4))
+    };
+    let facts = [parser.ipv4.then(|| facts(false)), parser.ipv6.then(|| facts(true))];
+    let opcode = match facts {
+        [Some(ipv4), Some(ipv6)] => ipv6.or(&ipv4, layouts.ipv6),
+        [ipv4, ipv6] => ipv4.or(ipv6).expect("one IP version at least"),
+    };
     let route = Route {
         datapath,
         slow_path,

@@ -75,11 +75,12 @@ pub(super) fn frame_reader<'a>(
         cut.set(!beat.last & (cut | (route.datapath & ends_here)));
     });
 
-    // A frame that is shorter than its IP length ends with its last byte.
-    let cut_lane = (ends_here & end_lane.lt(beat.lane)).mux(end_lane, beat.lane);
+    // A frame that is shorter than its IP length ends with its last byte. Both ends are decoded before it is known which one counts.
+    let lanes = parser.beat_bytes();
+    let in_packet = keep_up_to(end_lane, lanes) | (!ends_here).repeat(lanes);
     m.when(load, || {
         data.set(beat.data);
-        keep.set(keep_up_to(cut_lane, parser.beat_bytes()));
+        keep.set(keep_up_to(beat.lane, lanes) & in_packet);
         last.set(ends_here | beat.last);
         user.set(cat_lsb_first(&[route.ipv6, route.tags, route.trimmed]));
         out_dropped.set(beat.last & dropped);

@@ -3,6 +3,7 @@
 //! Reasons to drop a frame are tried in the order of the counters; that one of them applies is known without that order.
 
 use super::classify::{Classified, number};
+use super::lanes::at_least;
 use super::{POSITION_BITS, PacketParser, counter};
 use crate::counter::Counter;
 use crate::fields::Fields;
@@ -48,6 +49,8 @@ pub(super) struct Judged<'a> {
     pub(super) dropped: Signal<'a>,
     /// A packet for the datapath has ended: `descriptor` is valid.
     pub(super) accepted: Signal<'a>,
+    /// One clock later than `ended`: it was no packet for the datapath.
+    pub(super) refused: Signal<'a>,
     /// `ReceivedPacket`.
     pub(super) descriptor: Signal<'a>,
     /// `place` is valid: the headers of a frame are there, or it has ended.
@@ -69,7 +72,7 @@ pub(super) fn judge<'a>(m: Module<'a>, parser: &PacketParser, packet: &Classifie
     let body = (packet.body - extension_bytes).named("body_length");
     let payload = (packet.unpadded - extension_bytes).named("payload_length");
     let most = payload.part(0, POSITION_BITS - 1);
-    let too_long = most.gt(most.lit(parser.max_payload)) | (!facts.has_payload & body.any());
+    let too_long = at_least(most, parser.max_payload + 1) | (!facts.has_payload & body.any());
 
     // Of a trimmed packet there is what the frame has and the IP length says.
     let bth_is_there = (packet.holds_bth & !packet.behind_bth.msb()).named("bth_is_there");
@@ -116,12 +119,13 @@ pub(super) fn judge<'a>(m: Module<'a>, parser: &PacketParser, packet: &Classifie
     let found: Vec<_> = reasons.iter().map(|(_, applies)| *applies).collect();
     let found = later("reasons", cat_lsb_first(&found));
     let ended = event("judged_ended", packet.ended);
+    let packet_ended = event("judged_packet", accepted);
     let host = event("judged_slow_path", packet.ended & packet.slow_path & !packet.bad);
     let mut counters = vec![
         (counter("frames", "frames taken"), ended),
         (
             counter("packets", "packets given to the datapath, trimmed ones included"),
-            event("judged_packet", accepted),
+            packet_ended,
         ),
         (counter("slow_path", "frames given to the host"), host),
     ];
@@ -149,6 +153,7 @@ pub(super) fn judge<'a>(m: Module<'a>, parser: &PacketParser, packet: &Classifie
         ended: packet.ended,
         dropped,
         accepted,
+        refused: ended & !packet_ended,
         descriptor: descriptor(m, parser, packet, words, payload.gate(whole), bth, bth_number),
         placed: event("placed", packet.first),
         place,
@@ -228,7 +233,7 @@ fn descriptor<'a>(
     let extension: Vec<_> = (0..super::EXTENSION_BYTES / 4)
         .map(|word| {
             let bytes = packet.transport.part((UDP_BYTES + BTH_BYTES + 4 * word) * 8, 32);
-            bytes.gate(words.gt(words.lit(word)))
+            bytes.gate(at_least(words, word + 1))
         })
         .collect();
     Fields::build::<ReceivedPacket>(|name, width| match name {

@@ -1,4 +1,4 @@
-//! `tkeep` and the number of the last byte of a beat, one from the other.
+//! `tkeep` and the number of the last byte of a beat, one from the other; numbers against constants.
 
 use spraynic_rtl::{Signal, cat_lsb_first};
 
@@ -19,5 +19,17 @@ pub(super) fn last_lane(keep: Signal<'_>) -> Signal<'_> {
 
 /// `tkeep` of `lanes` bits up to this byte.
 pub(super) fn keep_up_to(lane: Signal<'_>, lanes: u32) -> Signal<'_> {
-    cat_lsb_first(&(0..lanes).map(|byte| lane.ge(lane.lit(byte))).collect::<Vec<_>>())
+    cat_lsb_first(&(0..lanes).map(|byte| at_least(lane, byte)).collect::<Vec<_>>())
+}
+
+/// Whether a number is not less than a constant that has no more bits: gates only, where a comparison would be a carry chain.
+pub(super) fn at_least(number: Signal<'_>, least: u32) -> Signal<'_> {
+    let bits = number.to_bits().into_iter().enumerate();
+    bits.fold(number.module().high(), |lower, (bit, set)| {
+        if least >> bit & 1 == 1 {
+            set & lower
+        } else {
+            set | lower
+        }
+    })
 }

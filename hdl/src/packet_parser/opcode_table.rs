@@ -16,14 +16,27 @@ pub(super) struct OpcodeFacts<'a> {
     pub(super) extension_words: Signal<'a>,
 }
 
+impl<'a> OpcodeFacts<'a> {
+    /// These where `chosen` is 1, otherwise the others.
+    pub(super) fn or(&self, others: &Self, chosen: Signal<'a>) -> Self {
+        Self {
+            known: chosen.mux(self.known, others.known),
+            has_payload: chosen.mux(self.has_payload, others.has_payload),
+            takes_psn: chosen.mux(self.takes_psn, others.takes_psn),
+            extension_words: chosen.mux(self.extension_words, others.extension_words),
+        }
+    }
+}
+
 /// Looks an opcode up; `timestamped`: BTH ts, which some opcodes have an extension header for.
 pub(super) fn opcode_facts<'a>(
     m: Module<'a>,
     parser: &PacketParser,
+    prefix: &str,
     opcode: Signal<'a>,
     timestamped: Signal<'a>,
 ) -> OpcodeFacts<'a> {
-    let wire = |name: &str, width, doc| m.wire(name, width).doc(doc);
+    let wire = |name: &str, width, doc| m.wire(&format!("{prefix}_{name}"), width).doc(doc);
     let known = wire("opcode_known", 1, "a profile of this NIC has the opcode");
     let has_payload = wire("opcode_has_payload", 1, "payload may follow");
     let takes_psn = wire("opcode_takes_psn", 1, "request or response that takes a PSN");
@@ -52,6 +65,6 @@ pub(super) fn opcode_facts<'a>(
         known,
         has_payload,
         takes_psn,
-        extension_words: timestamped.mux(stamped, plain).named("extension_words"),
+        extension_words: timestamped.mux(stamped, plain),
     }
 }

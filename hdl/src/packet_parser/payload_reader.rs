@@ -4,7 +4,7 @@
 //! the end of the frame. The last payload beat waits in the output register until the frame has ended.
 
 use super::judge::Place;
-use super::lanes::keep_up_to;
+use super::lanes::{at_least, keep_up_to};
 use super::queue::Queue;
 use super::{Beat, PacketParser};
 use spraynic_rtl::{AxiStream, Module, Signal, cat_lsb_first};
@@ -105,7 +105,7 @@ pub(super) fn merge<'a>(words: Signal<'a>, first: Signal<'a>, second: Signal<'a>
     // Rotated by 4 * words + 2 bytes, the first has all but so many at the bottom.
     let mut parts = vec![first.part(0, 16)];
     for word in 1..count {
-        let from_first = words.lt(words.lit(count - word));
+        let from_first = !at_least(words, count - word);
         let low = 32 * word - 16;
         parts.push(from_first.mux(first.part(low, 32), second.part(low, 32)));
     }

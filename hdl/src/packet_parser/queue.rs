@@ -16,6 +16,18 @@ pub(super) struct Queue<'a> {
 impl<'a> Queue<'a> {
     #[track_caller]
     pub(super) fn new(m: Module<'a>, name: &str, depth: u32, push: Signal<'a>, word: Signal<'a>) -> Self {
+        Self::written_early(m, name, depth, (push, push), word)
+    }
+
+    /// Writes where the first bit is 1, and keeps what was written where the second is 1 too: it may come late.
+    #[track_caller]
+    pub(super) fn written_early(
+        m: Module<'a>,
+        name: &str,
+        depth: u32,
+        (write, push): (Signal<'a>, Signal<'a>),
+        word: Signal<'a>,
+    ) -> Self {
         let memory = m.memory(name, depth, word.width()).style(MemoryStyle::Distributed);
         let pointer = |end: &str, step: Signal<'a>| {
             let pointer = m.reg(&format!("{name}_{end}"), memory.address_width()).reset(0);
@@ -23,7 +35,7 @@ impl<'a> Queue<'a> {
             pointer
         };
         let pop = m.wire(&format!("{name}_pop"), 1);
-        memory.write(push, pointer("tail", push), word);
+        memory.write(write, pointer("tail", push), word);
         let head = memory.read_now(pointer("head", pop));
         let count = m
             .reg(&format!("{name}_count"), index_width(u64::from(depth) + 1))
@@ -38,7 +50,8 @@ impl<'a> Queue<'a> {
             count.set(count - count.lit(1));
             valid.set(count.ne_lit(1));
         });
-        m.assert(&format!("{name}_has_room"), !(push & count.eq_lit(depth)));
+        m.assert(&format!("{name}_has_room"), !(write & count.eq_lit(depth)));
+        m.assert(&format!("{name}_keeps_what_is_written"), write | !push);
         m.assert(&format!("{name}_is_not_empty"), !(pop & !valid));
         Self { head, valid, pop }
     }

@@ -60,11 +60,11 @@ fn the_opcode_table_is_the_libraries() {
     let m = context.module("probe");
     let mut some = parser(64);
     some.opcodes.retain(|opcode| opcode.0 != 0x04);
-    let facts = opcode_table::opcode_facts(m, &some, m.input("opcode", 8), m.input("timestamped", 1));
+    let facts = opcode_table::opcode_facts(m, &some, "probe", m.input("opcode", 8), m.input("timestamped", 1));
     m.output_of("known", facts.known);
     m.output_of("has_payload", facts.has_payload);
     m.output_of("takes_psn", facts.takes_psn);
-    m.output_of("words", facts.extension_words);
+    m.output_of("extension_words", facts.extension_words);
     let mut run = Evaluator::new(m.finish());
     for code in 0..=255u8 {
         for timestamped in [false, true] {
@@ -77,7 +77,7 @@ fn the_opcode_table_is_the_libraries() {
             assert_eq!(run.get_u64("has_payload"), u64::from(info.has_payload), "{code:#x}");
             assert_eq!(run.get_u64("takes_psn"), u64::from(takes_psn), "{code:#x}");
             let words = info.header_bytes(timestamped) as u64 / 4;
-            assert_eq!(run.get_u64("words"), words, "{code:#x}");
+            assert_eq!(run.get_u64("extension_words"), words, "{code:#x}");
         }
     }
 }
