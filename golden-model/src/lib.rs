@@ -9,6 +9,7 @@ pub mod ack_engine;
 pub mod axi_write_master;
 pub mod capture;
 mod capture_messages;
+pub mod capture_server;
 pub mod frame;
 pub mod frame_fifo;
 pub mod header_builder;

@@ -2,7 +2,10 @@
 //!
 //! It composes the blocks from `packet_parser` to `ack_engine` and adds no rule of its own. What depends on time it is told: when a
 //! credit comes, which window moves on, and when a timer's SACK is sent.
-//! Theory of operation: `docs/src/blocks/receive_pipeline.md`.
+//! [`path::ReceivePath`] adds the blocks behind, up to memory. Theory of operation: `docs/src/blocks/receive_pipeline.md`.
+
+pub mod path;
+pub mod requests;
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
@@ -121,12 +124,13 @@ impl ReceivePipeline {
         }
     }
 
-    /// Writes a queue pair's context; it holds for all frames taken from then on.
-    pub fn write_context(&mut self, context: &QueuePairContext) {
-        if let Some(written) = self.lookup.write_context(context) {
-            self.buffer.write_context(&written);
-            self.acks.write_context(&written);
-        }
+    /// Writes a queue pair's context; it holds for all frames taken from then on. Gives what stands in the table now, for the blocks behind;
+    /// `None`: no such queue pair.
+    pub fn write_context(&mut self, context: &QueuePairContext) -> Option<QueuePairContext> {
+        let written = self.lookup.write_context(context)?;
+        self.buffer.write_context(&written);
+        self.acks.write_context(&written);
+        Some(written)
     }
 
     /// Counters so far.

@@ -609,7 +609,7 @@ fn roce_answers_who_asks_and_records_what_is_done() {
         let write = nic.give(&packet);
         answers.push((write.answer, write.silent, write.msn));
     }
-    assert_eq!(answers, [(false, false, 0), (true, false, 0), (true, true, 1)]);
+    assert_eq!(answers, [(true, true, 0), (true, false, 0), (true, true, 1)]);
 }
 
 #[test]

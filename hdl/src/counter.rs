@@ -1,6 +1,6 @@
 //! Counters that software reads: 32 bits, wrapping, an output port `count_NAME` each.
 
-use spraynic_rtl::{Module, Signal};
+use spraynic_rtl::{InstanceHandle, Module, Signal};
 
 /// Name (without `count_`) and meaning of a counter.
 #[derive(Debug, Clone, Copy)]
@@ -13,4 +13,14 @@ pub fn count_when<'a>(m: Module<'a>, counter: Counter, event: Signal<'a>) {
     let count = m.reg(&format!("counted_{name}"), 32).reset(0);
     m.when(event, || count.set(count + count.lit(1)));
     let _ = m.output_of(&format!("count_{name}"), count).doc(doc);
+}
+
+/// Passes the counters of a block on as `count_BLOCK_NAME`.
+pub(crate) fn export_counters<'a>(m: Module<'a>, block: &str, instance: InstanceHandle<'a>) {
+    for port in instance.definition().ports() {
+        if let Some(name) = port.name.strip_prefix("count_") {
+            let value = instance.output(&port.name);
+            let _ = m.output_of(&format!("count_{block}_{name}"), value).doc(&port.doc);
+        }
+    }
 }

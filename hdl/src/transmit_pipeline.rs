@@ -3,6 +3,7 @@
 //! It joins the blocks and adds no rule of its own: who comes from where is in docs/src/interfaces.md, the theory of operation in
 //! `docs/src/blocks/transmit_pipeline.md`.
 
+use crate::counter::export_counters;
 use crate::fields::Fields;
 use crate::frame_fifo::frame_fifo;
 use crate::header_builder::header_builder;
@@ -15,7 +16,7 @@ use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     Descriptor, HeaderTemplate, PacketDescriptor, PayloadRequest, SliceContext, WorkRequest,
 };
-use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream, cat};
+use spraynic_rtl::{AxiStream, Context, Definition, Module, Stream, cat};
 
 /// The pipeline for this configuration.
 #[must_use]
@@ -173,14 +174,4 @@ fn merge<'a>(
 
     skid_buffer::register(m, "u_payload_request_skid_buffer", requested).connect(payload_requests);
     stream_fifo::buffer(m, "u_descriptor_fifo", queued, depth)
-}
-
-/// Passes the counters of a block on as `count_BLOCK_NAME`.
-fn export_counters<'a>(m: Module<'a>, block: &str, instance: InstanceHandle<'a>) {
-    for port in instance.definition().ports() {
-        if let Some(name) = port.name.strip_prefix("count_") {
-            let value = instance.output(&port.name);
-            let _ = m.output_of(&format!("count_{block}_{name}"), value).doc(&port.doc);
-        }
-    }
 }

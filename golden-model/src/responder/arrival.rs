@@ -261,8 +261,8 @@ impl Arrival<'_> {
         };
         let roce = self.packet.profile == Profile::Roce.code();
         let write = PayloadWrite {
-            answer: request.ends || (roce && self.packet.ack_request),
-            silent: request.ends && roce && !self.packet.ack_request,
+            answer: request.ends || roce,
+            silent: roce && !self.packet.ack_request,
             ..write
         };
         if !request.ends {
