@@ -133,7 +133,11 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let translation = Fields::unpack::<MemoryTranslation>(translations.data);
     translation.get("reserved_0").ignore();
     let posts = oldest.kind.eq_lit(operation::RECEIVE_REQUEST).named("posts");
-    let changes_before = (valid_1 & one.kind.ne_lit(operation::RECEIVE_REQUEST)).named("changes_before");
+    let changes_before = m
+        .reg("changes_before", 1)
+        .reset(0)
+        .doc("what was issued in the last clock changes a state");
+    changes_before.set(issue & !posts);
     let answered = (!oldest.asks | translations.valid).named("translation_there");
     let in_turn = posts.mux(credits_room.left, !changes_before & answered);
     issue.set(waiting.valid & sequencer.may_issue & writes_room.left & in_turn & !clearing);
@@ -179,7 +183,8 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     sums.set(&judged.sums);
     let settled = settle::settle(m, config, &at_5, &verdict, &sums);
     next.set(&settled.next);
-    same_ahead.set(settled.moves & index(&at_5.operation).eq(index(&three)));
+    let same_index = index(&at_4.operation).eq(index(&two)).delayed("same_index_ahead");
+    same_ahead.set(settled.moves & same_index);
     states.write(
         settled.moves | clearing,
         clearing.mux(clear_index, index(&at_5.operation)),
@@ -313,10 +318,10 @@ impl<'a> Room<'a> {
             .reg(&format!("{name}_taken"), depth.ilog2() + 1)
             .reset(0)
             .doc("places of the queue, from the issue on");
-        Self {
-            taken,
-            left: taken.ne_lit(depth).named(&format!("{name}_left")),
-        }
+        // One place is kept back, so that the answer may be a clock old.
+        let left = m.reg(&format!("{name}_left"), 1).reset(0).doc("there is a place");
+        left.set(taken.le(taken.lit(depth - 2)));
+        Self { taken, left }
     }
 
     /// One place is taken, and up to two are free again.

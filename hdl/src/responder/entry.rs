@@ -6,10 +6,7 @@ use super::operation::{self, Operation};
 use super::sequence::Invalidation;
 use crate::payload_router;
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::SequencedPacket;
 use spraynic_rtl::{Bundle, Module, Signal, Stream};
-
-use crate::fields::Fields;
 
 /// What the entry takes.
 pub(super) struct Inputs<'a> {
@@ -67,14 +64,21 @@ pub(super) fn entry<'a>(
     let access_valid = m.reg("access_valid", 1).reset(0);
     let access = m.reg("access", accesses.data.width());
 
+    // What decides whether a packet may leave is found out when it enters.
+    let class = operation::Leaving::new(m, config, packets.data);
+    let leaving = operation::Leaving::regs(m, "packet");
+    m.when(packets.fires(), || leaving.set(&class));
     let (decoded, asked) = operation::packet(m, config, packet);
-    let fields = Fields::unpack::<SequencedPacket>(packet);
-    let is_response = fields.get("space");
-    let has_payload = fields.get("payload_length").any();
-    let invalidates = (packet_valid & decoded.invalidates & !is_response).named("invalidation_enters");
+    let is_response = leaving.response;
+    let has_payload = leaving.has_payload;
+    let invalidates = (packet_valid & leaving.invalidates).named("invalidation_enters");
+    m.assert(
+        "leaving_is_of_the_packet",
+        !packet_valid | is_response | decoded.asks.eq(leaving.asks),
+    );
     let access_free = !access_valid | accesses.ready;
     let response_free = !response_valid | requester.ready;
-    let can_leave = is_response.mux(response_free, operations.ready & (access_free | !decoded.asks))
+    let can_leave = is_response.mux(response_free, operations.ready & (access_free | !leaving.asks))
         & (decisions.ready | !has_payload);
     let packet_leaves = (packet_valid & can_leave).named("packet_leaves");
     let other_leaves = other_valid & operations.ready;
@@ -114,7 +118,7 @@ pub(super) fn entry<'a>(
     let to_writer = m.lit(payload_router::PORT_0, payload_router::DECISION_BITS);
     decisions.data.set(is_response.mux(to_requester, to_writer));
 
-    m.when(queues & decoded.invalidates, || blocked.set_lit(1))
+    m.when(queues & leaving.invalidates, || blocked.set_lit(1))
         .else_when(invalidation.done, || blocked.set_lit(0));
     m.when(packet_leaves & is_response, || {
         response_valid.set_lit(1);
@@ -125,7 +129,7 @@ pub(super) fn entry<'a>(
     requester.data.set(response);
 
     // An invalidation is asked when nothing else is under way.
-    m.when(queues & decoded.asks, || {
+    m.when(queues & leaving.asks, || {
         access_valid.set_lit(1);
         access.set(asked);
     })

@@ -64,6 +64,39 @@ bundle! {
     }
 }
 
+bundle! {
+    /// What has to be known of a packet before it can leave the entry.
+    pub(super) struct Leaving {
+        response: 1, "it goes to the requester";
+        asks: 1, "it asks memory_regions";
+        invalidates: 1, "SEND with invalidate";
+        has_payload: 1, "it has payload";
+    }
+}
+
+impl<'a> Leaving<'a> {
+    /// Of a packet as it is offered.
+    pub(super) fn new(m: Module<'a>, config: &NicConfig, packed: Signal<'a>) -> Self {
+        let packet = Fields::unpack::<SequencedPacket>(packed);
+        let class = Class::new(m, config, &packet);
+        let response = packet.get("space");
+        Self {
+            response,
+            asks: class.of(|info| is_request(info) && names_memory(info)),
+            invalidates: class.of(|info| is_request(info) && info.has(HeaderKind::Ieth)) & !response,
+            has_payload: packet.get("payload_length").any(),
+        }
+    }
+}
+
+fn is_request(info: &OpcodeInfo) -> bool {
+    info.operation.is_request()
+}
+
+fn names_memory(info: &OpcodeInfo) -> bool {
+    info.has(HeaderKind::Reth) || info.has(HeaderKind::AtomicEth)
+}
+
 /// One operation with every field 0 but those that `make` gives.
 fn operation<'a>(m: Module<'a>, make: impl Fn(&'static str) -> Option<Signal<'a>>) -> Operation<'a> {
     let fields = Operation::fields();
@@ -111,17 +144,10 @@ pub(super) fn packet<'a>(m: Module<'a>, config: &NicConfig, packed: Signal<'a>) 
     for name in ["space", "reserved_0", "reserved_1", "reserved_2"] {
         packet.get(name).ignore();
     }
-    let class = Class {
-        m,
-        config,
-        opcode: packet.get("opcode"),
-        profile: packet.get("profile"),
-        retired: packet.get("retired"),
-    };
+    let class = Class::new(m, config, &packet);
     let asks_for = |operation: Asks| class.of(move |info| info.operation == operation);
     let (send, write, read) = (asks_for(Asks::Send), asks_for(Asks::Write), asks_for(Asks::ReadRequest));
     let atomic = asks_for(Asks::CompareSwap) | asks_for(Asks::FetchAdd);
-    let is_request = |info: &OpcodeInfo| info.operation.is_request();
     let begins = class.of(|info| is_request(info) && info.position.begins_message());
     let ends = class.of(|info| is_request(info) && info.position.ends_message());
     let has = |kind: HeaderKind| class.of(move |info| is_request(info) && info.has(kind));
@@ -131,7 +157,9 @@ pub(super) fn packet<'a>(m: Module<'a>, config: &NicConfig, packed: Signal<'a>) 
     } else {
         m.low()
     };
-    let asks = (has_reth | atomic).named("names_memory");
+    let asks = class
+        .of(|info| is_request(info) && names_memory(info))
+        .named("names_memory");
     let ends_with_immediate = if config.has_profile(Profile::Mrc) {
         class.is(Opcode::MRC_WRITE_LAST_IMMEDIATE) | class.is(Opcode::MRC_WRITE_ONLY_IMMEDIATE)
     } else {
@@ -205,7 +233,17 @@ struct Class<'a, 'c> {
     retired: Signal<'a>,
 }
 
-impl<'a> Class<'a, '_> {
+impl<'a, 'c> Class<'a, 'c> {
+    fn new(m: Module<'a>, config: &'c NicConfig, packet: &Fields<'a>) -> Self {
+        Self {
+            m,
+            config,
+            opcode: packet.get("opcode"),
+            profile: packet.get("profile"),
+            retired: packet.get("retired"),
+        }
+    }
+
     fn is(&self, opcode: Opcode) -> Signal<'a> {
         self.opcode.eq_lit(opcode.0)
     }

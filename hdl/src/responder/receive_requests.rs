@@ -140,7 +140,8 @@ pub(super) fn rings<'a>(
         clearing.mux(clear_index, index(two)),
         next.gate(!clearing),
     );
-    let behind = (moves & index(one).eq(index(two))).named("same_pointers_behind");
+    let same_index = stages.index_0.eq(index(one)).delayed("same_pointers");
+    let behind = (moves & same_index).named("same_pointers_behind");
     pointers.set(behind.mux(next, from_ram));
 
     // The ring of receive requests.
@@ -148,7 +149,7 @@ pub(super) fn rings<'a>(
     let ring = m.memory("receive_requests", config.queue_pairs.count * depth, request.width());
     let place = |pointer: Signal<'a>| cat(&[index(two), pointer.part(0, place_bits)]);
     ring.write(posted, place(tail), request);
-    let request = ring.read(taken, place(head));
+    let request = ring.read(m.high(), place(head));
 
     let rqmsn_in_ring = (!((two.rqmsn - rqmsn) >> place_bits).any()).named("rqmsn_in_ring");
     let immediate = config.has_profile(Profile::Mrc).then(|| {
@@ -169,7 +170,7 @@ pub(super) fn rings<'a>(
             sweep.active.mux(cat(&[sweep.queue_pair, sweep.place]), here),
             entry.gate(write),
         );
-        Immediate::unpack(ring.read(ends_message, here))
+        Immediate::unpack(ring.read(m.high(), here))
     });
     let found = Found {
         in_table,
