@@ -135,19 +135,32 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
     let packet = at.is(operation::PACKET);
     let live = (packet & at.found.receives & !state.failed).named("live");
 
-    // Lengths.
+    // Lengths. Each of what may be left is compared by itself, and the result chosen: the comparison is what takes longest.
     let starts_send = request.send & request.begins;
-    let of_message = starts_send.mux(taken.length, state.left);
-    let left = (request.write & request.asks)
-        .mux(request.length, of_message)
-        .named("left");
+    let names_length = request.write & request.asks;
+    let choose = |named: Signal<'a>, buffer: Signal<'a>, left: Signal<'a>| {
+        names_length.mux(named, starts_send.mux(buffer, left))
+    };
     let payload = request.payload_length.zero_extend(32);
-    let exact = payload.eq(left).named("payload_is_all_that_is_left");
-    let below = payload.lt(left).named("payload_is_less_than_left");
-    let write_fits = request
-        .ends
-        .mux((request.begins | !mrc).mux(exact, exact | below), below);
-    let too_short = request.send & !(exact | below);
+    let exact = choose(
+        payload.eq(request.length),
+        payload.eq(taken.length),
+        payload.eq(state.left),
+    );
+    let below = choose(
+        payload.lt(request.length),
+        payload.lt(taken.length),
+        payload.lt(state.left),
+    );
+    let (exact, below) = (
+        exact.named("payload_is_all_that_is_left"),
+        below.named("payload_is_less_than_left"),
+    );
+    let left = choose(request.length, taken.length, state.left);
+    let may_be_exact = request.send | (request.write & request.ends);
+    let may_be_below = request.send | (request.write & (!request.ends | (!request.begins & mrc)));
+    let any_length = !(request.send | request.write);
+    let length_fits = (any_length | (may_be_exact & exact) | (may_be_below & below)).named("length_fits");
 
     // Checks, in their order.
     let known = request.send | request.write | request.read | request.atomic;
@@ -161,13 +174,14 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
     } else {
         m.low()
     };
-    let invalid = malformed | too_short | (request.write & !write_fits) | immediate_astray;
     let not_allowed = request.asks & translation.refused;
     let new = (live & !request.duplicate & !request.retired).named("new_request");
-    let invalid_request = (no_opcode | (!no_request & invalid)).named("invalid_request");
-    let operational = (!no_opcode & no_request).named("no_receive_request");
-    let passes = (!no_opcode & !no_request & !invalid).named("passes_own_checks");
-    let remote_access = passes & (not_allowed | key_stays);
+    // What can be said before the comparison is done, and what needs it.
+    let invalid = malformed | immediate_astray;
+    let ready = (new & !no_opcode & !no_request & !invalid).named("only_length_and_access_are_open");
+    let refused_at_once = (new & (no_opcode | (!no_request & invalid))).named("refused_at_once");
+    let denied = not_allowed | key_stays;
+    let remote_access = ready & denied & length_fits;
 
     let again = (request.read | request.atomic) & request.permitted & !malformed & !not_allowed;
     let repeated = live & request.duplicate;
@@ -178,18 +192,20 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
     };
 
     let verdict = Verdict {
-        accepted: new & passes & !remote_access,
+        accepted: ready & !denied & length_fits,
         retired: ends_message & !no_request & !immediate_missing,
         again: repeated & again,
         drop_duplicate: repeated & !again,
-        refused_invalid_request: (new & invalid_request) | (ends_message & !no_request & immediate_missing),
-        refused_remote_access: new & remote_access,
-        refused_operational: (new & operational) | (ends_message & no_request),
+        refused_invalid_request: refused_at_once
+            | (ready & !length_fits)
+            | (ends_message & !no_request & immediate_missing),
+        refused_remote_access: remote_access,
+        refused_operational: (new & !no_opcode & no_request) | (ends_message & no_request),
         drop_failed: packet & at.found.receives & state.failed,
         drop_closed: packet & !at.found.receives,
     };
     let status = |status: CompletionStatus| m.lit(status as u8, 8);
-    let refused = (!no_opcode & !no_request & !malformed & too_short).mux(
+    let refused = (ready & request.send & !length_fits).mux(
         status(CompletionStatus::LocalLength),
         remote_access.mux(
             status(CompletionStatus::RemoteAccess),
@@ -210,6 +226,6 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
     Judged {
         verdict,
         sums,
-        may_invalidate: new & passes & !not_allowed,
+        may_invalidate: ready & !not_allowed & length_fits,
     }
 }
