@@ -8,8 +8,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
-    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, responder, round_robin_arbiter,
-    skid_buffer, stream_fifo, transmit_pipeline,
+    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, responder, response_engine,
+    round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -136,6 +136,11 @@ static BLOCKS: &[Block] = &[
         name: responder::NAME,
         description: "carries out the requests of peers: where payload goes, what is executed, what is due afterwards",
         build: responder::responder,
+    },
+    Block {
+        name: "response_engine",
+        description: "executes READs and atomics behind earlier writes, and answers requests",
+        build: |context, config| response_engine::response_engine(context, config),
     },
     Block {
         name: TOP,

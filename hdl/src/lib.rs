@@ -19,6 +19,7 @@ pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
 pub mod responder;
+pub mod response_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;

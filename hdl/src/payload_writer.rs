@@ -6,6 +6,8 @@
 mod aligner;
 mod done;
 
+pub(crate) use done::receives;
+
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{Completion, Descriptor, MemoryWrite, PayloadWrite, QueuePairContext};
 use spraynic_rtl::{AxiStream, Context, Definition, Stream, cat_lsb_first};

@@ -1,0 +1,269 @@
+//! The executor: takes requests from the queue in their order, and gives a packet a clock of the one at hand.
+
+use super::atomics::{self, Atomics};
+use super::table::{self, Executed, State};
+use super::{Generated, Request, count_all};
+use crate::extension::{Aeth, AtomicAckEth, extension};
+use crate::fields::Fields;
+use spraynic_config::NicConfig;
+use spraynic_config::descriptor::{Answer, PacketDescriptor};
+use spraynic_rtl::{Bundle, Module, Signal, Stream, bundle, cat};
+use spraynic_wire::{NakCode, Opcode, Syndrome};
+
+bundle! {
+    /// What is being answered.
+    struct Current {
+        qpn: 24, "queue pair number";
+        solar: 1, "profile solar: the last packet asks for a SACK";
+        read: 1, "READ responses";
+        atomic: 1, "an atomic ACK";
+        packets: 1, "packets are given";
+        answers: 1, "ack_engine is told, with the last packet";
+        mtu: 3, "MTU code";
+        entropy: 20, "entropy value";
+        psn: 24, "PSN of the next packet";
+        msn: 24, "MSN";
+        syndrome: 8, "syndrome";
+        address: 64, "byte address of the next packet's payload";
+        remaining: 32, "bytes that have not been given";
+        original: 64, "value before an atomic";
+    }
+}
+
+/// What the executor says to `ack_engine`.
+pub(super) struct Executor<'a> {
+    /// It has an answer for it, if not in this clock.
+    pub(super) claims_answer: Signal<'a>,
+    /// It gives one in this clock.
+    pub(super) answers: Signal<'a>,
+    pub(super) answer: Signal<'a>,
+}
+
+/// Bytes of an MTU code; 0 counts as 1, 6 and 7 as 5.
+fn mtu_bytes<'a>(m: Module<'a>, code: Signal<'a>) -> Signal<'a> {
+    let sizes: Vec<_> = (0..8u32).map(|code| m.lit(128u32 << code.clamp(1, 5), 13)).collect();
+    code.select(&sizes)
+}
+
+/// Packets of a READ modulo 2^24: length / MTU rounded up, at least 1.
+fn packets_of<'a>(length: Signal<'a>, mtu: Signal<'a>) -> Signal<'a> {
+    let choices: Vec<_> = (0..8u32)
+        .map(|code| {
+            let shift = 7 + code.clamp(1, 5);
+            let more = length.part(0, shift).any() | !(length >> shift).any();
+            cat(&[(length >> shift).part(0, 24), more])
+        })
+        .collect();
+    let chosen = mtu.select(&choices);
+    chosen.part(1, 24) + chosen.bit(0).zero_extend(24)
+}
+
+/// Builds the executor; drives `ready` of queue and contexts, and `responses`.
+pub(super) fn executor<'a>(
+    m: Module<'a>,
+    config: &NicConfig,
+    generated: Generated,
+    queue: Stream<'a>,
+    contexts: Stream<'a>,
+    responses: Stream<'a>,
+    answer_free: Signal<'a>,
+) -> Executor<'a> {
+    let head = Request::unpack(queue.data);
+    let executed = Executed {
+        popped: m.wire("popped", 1),
+        update: m.wire("updates_state", 1),
+        state: State::wires(m, "next_state"),
+    };
+    let table = table::table(m, config, contexts, (queue.valid, &head), &executed);
+    let state = table.state;
+    let executes = queue.valid & head.execute;
+    let may_execute = (executes & head.known & table.fresh).named("may_execute");
+    let count = packets_of(head.byte_count, head.mtu).delayed("read_packets");
+
+    // The request at hand, and whether the next one may follow.
+    let active = m.reg("active", 1).reset(0).doc("something is being answered");
+    let current = Current::regs(m, "current");
+    let first = m.reg("first", 1).doc("the next packet is the first");
+    let last = m.reg("last", 1).doc("the next packet is the last");
+    let out_valid = m.reg("out_valid", 1).reset(0);
+    let out = m.reg("out", responses.data.width());
+    let claims_answer = (active & last & current.answers).named("claims_answer");
+    let gives = (active & (!out_valid | responses.ready) & (!claims_answer | answer_free)).named("gives");
+    let ends = (gives & last).named("ends");
+    let may_load = (!active | ends).named("may_load");
+
+    let store = generated.stores.then(|| atomics::Store::new(m, config));
+    let atomics = if generated.atomic {
+        let starts = may_execute & !head.read & state.receives;
+        atomics::atomics(m, &head, &state, starts, may_load & table.fresh, store.as_ref())
+    } else {
+        Atomics::none(m)
+    };
+
+    let load_answer = queue.valid & !head.execute & may_load;
+    let load_read = may_execute & head.read & state.receives & may_load;
+    let finishes = atomics.finishes;
+    let load_atomic = finishes & state.receives;
+    let drop_opcode = executes & !head.known;
+    let drop_queue_pair = (may_execute & !state.receives & !atomics.busy) | (finishes & !state.receives);
+    let load = (load_answer | load_read | load_atomic).named("loads");
+    let popped = load | drop_opcode | drop_queue_pair | atomics.missing;
+    queue.ready.set(popped);
+    executed.popped.set(popped);
+
+    // Numbers of responses, and where answers of atomics are kept.
+    let atomic_done = load_atomic & !atomics.failed & !atomics.repeated;
+    let read_of_solar = load_read & head.solar;
+    executed.update.set(read_of_solar | atomic_done);
+    let steps = head.read.mux(count, m.lit(1, 24)).gate(head.solar);
+    let keeps = !head.solar;
+    let most = config.receive.stored_atomics;
+    executed.state.set(&State {
+        receives: m.high(),
+        response_psn: state.response_psn + steps,
+        next: (state.next + keeps.zero_extend(4)) & m.lit(most - 1, 4),
+        stored: state.stored + (keeps & state.stored.ne_lit(most)).zero_extend(5),
+    });
+    if let Some(store) = &store {
+        store.keep(atomic_done & keeps, head.qpn, state.next, head.psn, atomics.original);
+    }
+
+    let ack = m.lit(Syndrome::ACK.byte(), 8);
+    let nak = m.lit(Syndrome::Nak(NakCode::RemoteOperationalError).byte(), 8);
+    let implied = head.execute & !atomics.failed;
+    let loaded = Current {
+        qpn: head.qpn,
+        solar: head.solar,
+        read: head.execute & head.read,
+        atomic: head.execute & !head.read & !atomics.failed,
+        packets: head.execute.mux(!(atomics.failed & head.solar), !head.silent),
+        // Answers, errors of atomics; roce: what is executed for the first time.
+        answers: !implied | (!head.solar & !head.duplicate),
+        mtu: head.mtu,
+        entropy: head.entropy,
+        psn: (head.solar & implied).mux(state.response_psn, head.psn),
+        msn: head.msn,
+        syndrome: head.execute.mux(atomics.failed.mux(nak, ack), head.syndrome),
+        address: head.address,
+        remaining: head.byte_count.gate(head.read & head.execute),
+        original: atomics.original,
+    };
+    let closes = (table.closes & active & current.read & table.closed_qpn.eq(current.qpn)).named("closes_current");
+    let mtu = mtu_bytes(m, current.mtu).named("mtu_bytes");
+    m.when(load, || {
+        active.set_lit(1);
+        current.set(&loaded);
+        first.set_lit(1);
+        last.set(!loaded.read | head.byte_count.le(mtu_bytes(m, head.mtu).zero_extend(32)));
+    })
+    .else_when(closes, || active.set_lit(0))
+    .else_when(gives, || {
+        m.when(last, || active.set_lit(0));
+        first.set_lit(0);
+        last.set(current.remaining.le(mtu.zero_extend(32) << 1));
+        current.remaining.set(current.remaining - mtu.zero_extend(32));
+        current.address.set(current.address + mtu.zero_extend(64));
+        current.psn.set(current.psn + current.psn.lit(1));
+    });
+
+    let gives_packet = (gives & current.packets).named("gives_packet");
+    m.when(gives_packet, || {
+        out_valid.set_lit(1);
+        out.set(describe(m, &current, first, last, mtu));
+    })
+    .else_when(responses.ready, || out_valid.set_lit(0));
+    responses.valid.set(out_valid);
+    responses.data.set(out);
+
+    let is_answer = !current.read & !current.atomic;
+    let is_ack = !current.syndrome.part(5, 3).any();
+    let mut events = vec![
+        (
+            "acks",
+            "roce: ACKs given, without those that responses imply",
+            gives_packet & is_answer & is_ack,
+        ),
+        (
+            "naks",
+            "roce: NAKs and RNR NAKs given",
+            gives_packet & is_answer & !is_ack,
+        ),
+        ("reads", "READ requests executed", load_read),
+        ("read_responses", "READ responses given", gives_packet & current.read),
+        (
+            "drop_queue_pair",
+            "READs and atomics dropped: the queue pair does not receive",
+            drop_queue_pair,
+        ),
+        (
+            "drop_opcode",
+            "requests dropped: no READ or atomic, or none that is generated or in the profile",
+            drop_opcode,
+        ),
+    ];
+    events.extend(atomics.events);
+    events.push((
+        "repeated_atomics",
+        "atomics answered from the store",
+        load_atomic & atomics.repeated,
+    ));
+    count_all(m, &events);
+
+    let answer = Fields::build::<Answer>(|name, width| match name {
+        "qpn" => current.qpn,
+        "syndrome" => current.syndrome,
+        "psn" => current.psn,
+        "silent" => !current.solar,
+        "msn" => current.msn,
+        "entropy" => current.entropy,
+        _ => m.lit(0, width),
+    });
+    Executor {
+        claims_answer,
+        answers: ends & current.answers,
+        answer: answer.pack(),
+    }
+}
+
+/// The packet that is given next.
+fn describe<'a>(
+    m: Module<'a>,
+    current: &Current<'a>,
+    first: Signal<'a>,
+    last: Signal<'a>,
+    mtu: Signal<'a>,
+) -> Signal<'a> {
+    let lit = |opcode: Opcode| m.lit(opcode.0, 8);
+    let at_first = last.mux(lit(Opcode::READ_RESPONSE_ONLY), lit(Opcode::READ_RESPONSE_FIRST));
+    let at_later = last.mux(lit(Opcode::READ_RESPONSE_LAST), lit(Opcode::READ_RESPONSE_MIDDLE));
+    let single = current
+        .atomic
+        .mux(lit(Opcode::ATOMIC_ACKNOWLEDGE), lit(Opcode::ACKNOWLEDGE));
+    let has_aeth = (first | last).named("has_aeth");
+    let aeth = Aeth {
+        syndrome: current.syndrome,
+        msn: current.msn,
+    };
+    let original = AtomicAckEth {
+        original: current.original,
+    };
+    let headers = extension(&[aeth.emit().gate(has_aeth), original.emit().gate(current.atomic)]);
+    let words = current.atomic.mux(
+        m.lit((Aeth::LENGTH + AtomicAckEth::LENGTH) / 4, 4),
+        has_aeth.zero_extend(4),
+    );
+    let length = last.mux(current.remaining.part(0, 13), mtu).gate(current.read);
+    Fields::build::<PacketDescriptor>(|name, width| match name {
+        "qpn" => current.qpn,
+        "opcode" => current.read.mux(first.mux(at_first, at_later), single),
+        "psn" => current.psn,
+        "ack_request" => current.solar & last & (current.read | current.atomic),
+        "extension_words" => words,
+        "entropy" => current.entropy.zero_extend(width),
+        "payload_length" => length,
+        "local_address" => current.address.gate(current.read),
+        "extension" => headers,
+        _ => m.lit(0, width),
+    })
+    .pack()
+}
