@@ -7,7 +7,7 @@ use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
+    ack_engine, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
     packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, responder, response_engine,
     round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
@@ -141,6 +141,11 @@ static BLOCKS: &[Block] = &[
         name: "response_engine",
         description: "executes READs and atomics behind earlier writes, and answers requests",
         build: |context, config| response_engine::response_engine(context, config),
+    },
+    Block {
+        name: "ack_engine",
+        description: "answers what arrived: ACK, NAK, SACK, NACK and CNP, coalesced by packets, bytes and time",
+        build: |context, config| ack_engine::ack_engine(context, config),
     },
     Block {
         name: TOP,

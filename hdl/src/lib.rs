@@ -2,6 +2,7 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
+pub mod ack_engine;
 pub mod axi_write_master;
 pub mod catalogue;
 pub mod counter;

@@ -1,0 +1,368 @@
+//! Judgement: what an operation makes due, and what becomes of the words it concerns.
+//!
+//! Clock 1: the operation is registered, its words come out of the RAMs, and what depends on the operation alone is prepared. Clock 2: judgement,
+//! and the words are written back. Clock 3: what is due is registered, with its counters. One operation a clock, also of one space.
+
+use spraynic_config::descriptor::SequenceOutcome;
+use spraynic_config::{NicConfig, Profile};
+use spraynic_rtl::{Bundle, Module, Signal};
+use spraynic_wire::{NackReason, NakCode, Syndrome};
+
+use super::entry::{Entered, is_any};
+use super::tables::{Access, LastAck, LastPacket, NextCnp, QueuePair, Space, Table, Window};
+use super::{Due, Operation, Pacing};
+use crate::counter::{Counter, count_when};
+use crate::sweep::Sweep;
+
+/// RNR NAK without its timer code \[IBA volume 1, table 44\].
+const RNR_NAK: u8 = 0x20;
+
+/// Reasons of NACKs by outcome.
+const NACKS: [(SequenceOutcome, NackReason); 5] = [
+    (SequenceOutcome::OutOfWindow, NackReason::PsnOutOfWindow),
+    (SequenceOutcome::Trimmed, NackReason::Trimmed),
+    (SequenceOutcome::TrimmedLastHop, NackReason::TrimmedLastHop),
+    (SequenceOutcome::NoSlot, NackReason::NoPacketBuffer),
+    (SequenceOutcome::NotReady, NackReason::NoResource),
+];
+
+/// What comes of an operation, in clock 3.
+pub(super) struct Judged<'a> {
+    /// There was an operation.
+    pub(super) valid: Signal<'a>,
+    /// What is due; its five kinds are 0 without an operation.
+    pub(super) due: Due<'a>,
+    /// The space of the operation.
+    pub(super) space: Signal<'a>,
+    /// The space goes into the ring of the timer.
+    pub(super) joins_ring: Signal<'a>,
+    /// Something began to be unreported, or all has been reported.
+    pub(super) changes: Signal<'a>,
+    /// What it is now.
+    pub(super) unreported: Signal<'a>,
+    /// When it must be reported.
+    pub(super) deadline: Signal<'a>,
+    /// Count of such times.
+    pub(super) epoch: Signal<'a>,
+}
+
+/// What clock 1 prepares for clock 2.
+struct Prepared<'a> {
+    in_table: Signal<'a>,
+    is_new: Signal<'a>,
+    duplicate: Signal<'a>,
+    ignored: Signal<'a>,
+    nack: Signal<'a>,
+    reason: Signal<'a>,
+    not_ready: Signal<'a>,
+    first_of_gap: Signal<'a>,
+    is_near: Signal<'a>,
+    at_once: Signal<'a>,
+    next_psn: Signal<'a>,
+    psn_before: Signal<'a>,
+    deadline: Signal<'a>,
+    next_cnp: Signal<'a>,
+    acknowledges: Signal<'a>,
+    bytes_count: Signal<'a>,
+}
+
+fn prepare<'a>(m: Module<'a>, index_bits: u32, operation: &Operation<'a>, pacing: Pacing<'a>) -> Prepared<'a> {
+    use SequenceOutcome as Outcome;
+    let outcome = operation.outcome;
+    let duplicate = is_any(outcome, &[Outcome::Duplicate]);
+    let is_near = !operation.far.any();
+    let reason = NACKS.iter().fold(m.lit(0, 8), |chosen, (wanted, reason)| {
+        outcome.eq_lit(*wanted as u8).mux(m.lit(reason.code(), 8), chosen)
+    });
+    let known = Outcome::ALL.len() as u32;
+    let after = |interval: Signal<'a>| operation.now + interval.zero_extend(64);
+    Prepared {
+        in_table: (!(operation.qpn >> index_bits).any()).delayed("in_table_2"),
+        is_new: is_any(outcome, &[Outcome::Passed, Outcome::Stored]).delayed("is_new_2"),
+        duplicate: duplicate.delayed("duplicate_2"),
+        ignored: (is_any(outcome, &[Outcome::Closed]) | outcome.ge(m.lit(known, 4))).delayed("ignored_2"),
+        nack: is_any(outcome, &NACKS.map(|(outcome, _)| outcome)).delayed("nack_2"),
+        reason: reason.delayed("reason_2"),
+        not_ready: is_any(outcome, &[Outcome::NotReady]).delayed("not_ready_2"),
+        first_of_gap: is_any(outcome, &[Outcome::SequenceFirst]).delayed("first_of_gap_2"),
+        is_near: is_near.delayed("is_near_2"),
+        at_once: (operation.asked | operation.congested | duplicate | !is_near).delayed("at_once_2"),
+        next_psn: (operation.cumulative + m.lit(1, 24)).delayed("next_psn_2"),
+        psn_before: (operation.psn - m.lit(1, 24)).delayed("psn_before_2"),
+        deadline: after(pacing.sack_timer_ns).delayed("deadline_2"),
+        next_cnp: after(pacing.cnp_interval_ns).delayed("next_cnp_2"),
+        acknowledges: (!operation.syndrome.part(5, 3).any()).delayed("acknowledges_2"),
+        bytes_count: pacing.sack_bytes.any().delayed("bytes_count_2"),
+    }
+}
+
+/// Keeps the fields of `old` but where `change` is 1.
+fn change<'a, B: Bundle<'a>>(next: &B, change: Signal<'a>, old: &B, new: &B) {
+    for ((next, old), new) in next.signals().into_iter().zip(old.signals()).zip(new.signals()) {
+        next.set(change.mux(new, old));
+    }
+}
+
+/// Builds tables and judgement behind the entry.
+pub(super) fn judge<'a>(
+    m: Module<'a>,
+    config: &NicConfig,
+    entered: &Entered<'a>,
+    pacing: Pacing<'a>,
+    sweep: Sweep<'a>,
+) -> Judged<'a> {
+    let (count, index_bits) = (config.queue_pairs.count, config.qpn_bits());
+    let valid_1 = m.reg("valid_1", 1).reset(0);
+    let valid = m.reg("valid_2", 1).reset(0);
+    valid_1.set(entered.enters);
+    valid.set(valid_1);
+    let ahead = Operation::regs(m, "ahead");
+    ahead.set(&entered.operation);
+    let operation = Operation::regs(m, "operation");
+    operation.set(&ahead);
+    // Their second copy is not needed: clock 1 made something else of them.
+    for unread in [operation.outcome, operation.asked, operation.now, operation.qpn] {
+        unread.ignore();
+    }
+
+    let queue_pair_of = |operation: &Operation<'a>| operation.qpn.part(0, index_bits);
+    let space_of = |operation: &Operation<'a>| spraynic_rtl::cat(&[queue_pair_of(operation), operation.space]);
+    let of_queue_pair = Access {
+        enters: entered.enters,
+        read: queue_pair_of(&entered.operation),
+        ahead: queue_pair_of(&ahead),
+        valid,
+        write: queue_pair_of(&operation),
+    };
+    let of_space = Access {
+        read: space_of(&entered.operation),
+        ahead: space_of(&ahead),
+        write: space_of(&operation),
+        ..of_queue_pair
+    };
+    let queue_pairs = Table::<QueuePair<'_>>::new(m, "queue_pair", count, of_queue_pair, Some(sweep));
+    let acks = Table::<LastAck<'_>>::new(m, "last_ack", count, of_queue_pair, None);
+    let cnps = Table::<NextCnp<'_>>::new(m, "next_cnp", count, of_queue_pair, None);
+    let spaces = Table::<Space<'_>>::new(m, "space", 2 * count, of_space, Some(sweep));
+    let windows = Table::<Window<'_>>::new(m, "window", 2 * count, of_space, None);
+    let lasts = Table::<LastPacket<'_>>::new(m, "last_packet", 2 * count, of_space, None);
+
+    let ready = prepare(m, index_bits, &ahead, pacing);
+    let queue_pair = queue_pairs.word;
+    let is = |profile: Profile| queue_pair.profile.eq_lit(profile.code());
+    let (roce, mrc) = (is(Profile::Roce).named("roce"), is(Profile::Mrc).named("mrc"));
+    let receives = (queue_pair.receives & ready.in_table).named("queue_pair_receives");
+
+    // Reports.
+    let reported = (operation.report & receives & !ready.ignored).named("reported");
+    let tracked = (reported & !roce).named("tracked");
+    let coalesced = (tracked & ready.is_new & ready.is_near).named("coalesced");
+    let space = spaces.word;
+    let packets = (space.packets + coalesced.zero_extend(8)).named("packets_now");
+    let bytes = (space.bytes + operation.length.zero_extend(21).gate(coalesced)).named("bytes_now");
+    let enough_bytes = ready.bytes_count & bytes.zero_extend(24).ge(pacing.sack_bytes);
+    let enough = (coalesced & (packets.ge(pacing.sack_every) | enough_bytes)).named("enough");
+    let kept = ready.is_new | ready.duplicate;
+    let report_sack = (tracked & kept & (enough | ready.at_once)).named("report_sack");
+    let nack = (tracked & ready.nack).named("nacks");
+
+    // Probes and timers.
+    let has_space = !roce & !operation.no_space & !(mrc & operation.space);
+    let probed = (operation.probe & receives & has_space).named("probed");
+    let expires =
+        (operation.timer & operation.due & space.packets.any() & operation.epoch.eq(space.epoch)).named("expires");
+
+    // A context write that changes whether the queue pair receives begins anew; the second half of it says so.
+    let stays = operation.receives & queue_pair.receives;
+    let written = (operation.context & ready.in_table).named("written");
+    let begins = (written & !stays).named("begins_anew");
+
+    let all_reported = (report_sack & ready.is_near) | probed | expires | begins;
+    let next_packets = packets.gate(!all_reported).named("next_packets");
+    let unreported = next_packets.any().named("unreported");
+    let still_in_ring = space.in_ring & !operation.timer;
+    let starts = (unreported & !space.packets.any()).named("starts");
+    let received = space.received + operation.length.zero_extend(32).gate(tracked & ready.is_new);
+    let received = received.gate(!begins).named("received_now");
+    spaces.next.set(&Space {
+        packets: next_packets,
+        bytes: bytes.gate(!all_reported),
+        received,
+        in_ring: still_in_ring | unreported,
+        epoch: space.epoch + starts.zero_extend(3),
+    });
+    m.assert(
+        "what_is_unreported_stands_in_the_ring",
+        !(valid & space.packets.any() & !space.in_ring),
+    );
+    let noted = Window {
+        cumulative: operation.context.mux(ready.psn_before, operation.cumulative),
+        near: operation.near.gate(!operation.context),
+        beyond_gap: operation.beyond_gap.gate(!operation.context),
+    };
+    change(&windows.next, tracked | begins, &windows.word, &noted);
+    let last = LastPacket {
+        psn: operation.psn,
+        entropy: operation.entropy,
+        time_stamp: operation.time_stamp,
+    };
+    change(&lasts.next, coalesced, &lasts.word, &last);
+
+    // The words of the queue pair change with the second half.
+    let second = operation.space;
+    let fresh = QueuePair {
+        receives: operation.receives,
+        profile: operation.profile,
+        peer: operation.peer,
+        rnr_timer: operation.rnr_timer,
+    };
+    change(&queue_pairs.next, written & second & !stays, &queue_pair, &fresh);
+    m.when(written & second & stays, || {
+        queue_pairs.next.rnr_timer.set(operation.rnr_timer);
+    });
+
+    // Answers.
+    let answered = (operation.answer & receives).named("answered");
+    let ack = acks.word;
+    let recorded = (answered & ready.acknowledges).named("recorded");
+    let first_ack = (begins & !second).named("first_ack");
+    acks.next.given.set(recorded.mux(m.high(), ack.given.gate(!begins)));
+    let ack_psn = recorded.mux(operation.psn, first_ack.mux(ready.psn_before, ack.psn));
+    acks.next.psn.set(ack_psn);
+    acks.next.msn.set(answered.mux(operation.msn, ack.msn.gate(!begins)));
+    acks.next.entropy.set(recorded.mux(operation.entropy, ack.entropy));
+
+    // ACK and NAK.
+    let sequence_nak = (reported & roce & ready.first_of_gap).named("sequence_nak");
+    let rnr_nak = (reported & roce & ready.not_ready).named("rnr_nak");
+    let repeats = (reported & roce & ready.duplicate & !operation.with_data).named("repeats");
+    let gives_answer = (answered & !roce & !operation.silent).named("gives_answer");
+    let aeth = sequence_nak | rnr_nak | repeats | gives_answer;
+    let ack_too = (probed & !operation.space & ack.given).named("ack_too");
+
+    // CNPs.
+    let marked = reported & roce & operation.congested;
+    let may_cnp = operation_time(m, &ahead)
+        .ge(cnps.word.from_ns)
+        .named("cnp_interval_over");
+    let cnp = (marked & may_cnp).named("gives_cnp");
+    cnps.next
+        .from_ns
+        .set(cnp.mux(ready.next_cnp, cnps.word.from_ns.gate(!begins)));
+
+    let lit = |value: u8| m.lit(value, 8);
+    let rnr_syndrome = spraynic_rtl::cat(&[m.lit(RNR_NAK >> 5, 3), queue_pair.rnr_timer]);
+    let nak = Syndrome::Nak(NakCode::PsnSequenceError);
+    let syndrome = sequence_nak.mux(
+        lit(nak.byte()),
+        rnr_nak.mux(
+            rnr_syndrome,
+            operation.answer.mux(operation.syndrome, lit(Syndrome::ACK.byte())),
+        ),
+    );
+    let psn = operation.probe.mux(
+        operation.probe_id.zero_extend(24),
+        operation.timer.mux(
+            lasts.word.psn,
+            sequence_nak.mux(ready.next_psn, repeats.mux(ack.psn, operation.psn)),
+        ),
+    );
+    let stored = operation.probe | operation.timer;
+    let due = Due {
+        sack: report_sack | probed | expires,
+        nack,
+        aeth,
+        cnp,
+        ack_too,
+        mrc,
+        marked: operation.congested & operation.report,
+        probe: operation.probe,
+        qpn: operation.qpn,
+        space: operation.space,
+        psn,
+        entropy: operation.timer.mux(lasts.word.entropy, operation.entropy),
+        peer: queue_pair.peer,
+        time_stamp: operation.timer.mux(lasts.word.time_stamp, operation.time_stamp),
+        cumulative: stored.mux(windows.word.cumulative, operation.cumulative),
+        far: operation.far.gate(operation.report),
+        bitmap: stored.mux(windows.word.near, operation.bitmap),
+        beyond_gap: stored.mux(windows.word.beyond_gap, operation.beyond_gap),
+        received: received.part(8, 24),
+        code: nack.mux(ready.reason, syndrome),
+        msn: operation.answer.mux(operation.msn, ack.msn),
+        ack_psn: ack.psn,
+        ack_entropy: ack.entropy,
+    };
+    let registered = Due::regs(m, "due");
+    registered.set(&due);
+    let valid_3 = m.reg("valid_3", 1).reset(0);
+    valid_3.set(valid);
+    // Of an operation that is none, nothing is due.
+    let kinds = [
+        (registered.sack, due.sack),
+        (registered.nack, due.nack),
+        (registered.aeth, due.aeth),
+        (registered.cnp, due.cnp),
+        (registered.ack_too, due.ack_too),
+    ];
+    for (register, kind) in kinds {
+        register.set(kind & valid);
+    }
+
+    let event = |name: &str, event: Signal<'a>| (event & valid).delayed(name);
+    let dropped = (operation.probe & !probed) | (operation.answer & !answered);
+    count_when(
+        m,
+        Counter("timer_sacks", "SACKs of the timer"),
+        event("timer_sack_3", expires),
+    );
+    count_when(
+        m,
+        Counter(
+            "cnps_spared",
+            "packets that met congestion within the interval of the last CNP",
+        ),
+        event("cnp_spared_3", marked & !may_cnp),
+    );
+    count_when(
+        m,
+        Counter(
+            "drop_request",
+            "probes and answers of a queue pair that does not receive, or of no space of it",
+        ),
+        event("drop_request_3", dropped),
+    );
+    let is_ack = !registered.code.part(5, 3).any();
+    let given = |register: Signal<'a>| register & valid_3;
+    count_when(
+        m,
+        Counter("acks", "ACKs given, repeated ones included"),
+        given(registered.ack_too | (registered.aeth & is_ack)),
+    );
+    count_when(
+        m,
+        Counter("naks", "NAKs and RNR NAKs given"),
+        given(registered.aeth & !is_ack),
+    );
+    count_when(m, Counter("sacks", "SACKs given"), given(registered.sack));
+    count_when(m, Counter("nacks", "NACKs given"), given(registered.nack));
+    count_when(m, Counter("cnps", "CNPs given"), given(registered.cnp));
+
+    Judged {
+        valid: valid_3,
+        due: registered,
+        space: space_of(&operation).delayed("space_3"),
+        joins_ring: event("joins_ring_3", unreported & !still_in_ring),
+        changes: event("changes_3", starts | (space.packets.any() & !unreported)),
+        unreported: unreported.delayed("unreported_3"),
+        deadline: ready.deadline.delayed("deadline_3"),
+        epoch: spaces.next.epoch.delayed("epoch_3"),
+    }
+}
+
+/// The time at which the operation in judgement entered.
+fn operation_time<'a>(m: Module<'a>, ahead: &Operation<'a>) -> Signal<'a> {
+    let now = m.reg("now_2", 64);
+    now.set(ahead.now);
+    now
+}
