@@ -122,7 +122,13 @@ impl Arrival<'_> {
             step(&mut self.counters.drop_failed);
             return discarded;
         }
-        if !executes || !self.request.is_permitted(self.packet) || !self.request.is_well_formed() || self.is_refused() {
+        let request = &self.request;
+        let right = executes
+            && request.is_permitted(self.packet)
+            && request.is_well_formed()
+            && request.has_length_of_its_place(self.packet)
+            && !self.is_refused();
+        if !right {
             step(&mut self.counters.drop_duplicate);
             return discarded;
         }
