@@ -122,8 +122,8 @@ impl PacketParser {
     /// `tags` is the number of its VLAN tags. The descriptor takes [`Self::DESCRIPTOR_LATENCY`] always.
     #[must_use]
     pub fn frame_latency(&self, ipv6: bool, tags: u32) -> u32 {
-        let decided = (Layout { tags, ipv6 }.bth_end() - 1) / self.beat_bytes();
-        (decided + 3).max(4)
+        let decided = (self.layout(ipv6, tags).bth_end() - 1) / self.beat_bytes();
+        decided + 3
     }
 
     /// Clocks from the edge that takes the last beat of a packet to the edge that gives its descriptor.
@@ -286,7 +286,7 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
                 classified.decided,
                 classified.route.pack(),
             ),
-            ends: Queue::new(m, "frame_ends", parser.depth(), judged.ended, judged.dropped),
+            ends: Queue::falling_through(m, "frame_ends", parser.depth(), judged.ended, judged.dropped),
         },
         frames,
     );

@@ -84,7 +84,7 @@ fn the_table_of_latencies_is_right() {
         let parser = PacketParser::from(&everything(width));
         [(false, 0), (true, 0), (true, 2)].map(|(ipv6, tags)| parser.frame_latency(ipv6, tags))
     });
-    assert_eq!(table, [[9, 12, 13], [6, 7, 8], [4, 5, 5], [4, 4, 4], [4, 4, 4]]);
+    assert_eq!(table, [[9, 12, 13], [6, 7, 8], [4, 5, 5], [3, 4, 4], [3, 3, 3]]);
     assert_eq!(PacketParser::DESCRIPTOR_LATENCY, 4);
 }
 

@@ -1,4 +1,4 @@
-//! A queue in distributed RAM: what is pushed in one clock can be read in the next. Who pushes has seen to it that there is room.
+//! A queue in distributed RAM: what is pushed in one clock can be read in the next, or at once. Who pushes has seen to it that there is room.
 
 use spraynic_rtl::{MemoryStyle, Module, Signal, index_width};
 
@@ -17,6 +17,21 @@ impl<'a> Queue<'a> {
     #[track_caller]
     pub(super) fn new(m: Module<'a>, name: &str, depth: u32, push: Signal<'a>, word: Signal<'a>) -> Self {
         Self::written_early(m, name, depth, (push, push), word)
+    }
+
+    /// What is pushed can be read in the same clock where the queue is empty.
+    #[track_caller]
+    pub(super) fn falling_through(m: Module<'a>, name: &str, depth: u32, push: Signal<'a>, word: Signal<'a>) -> Self {
+        let pop = m.wire(&format!("{name}_taken"), 1);
+        let keep = m.wire(&format!("{name}_keep"), 1).doc("it is not taken at once");
+        let stored = Self::new(m, name, depth, keep, word);
+        keep.set(push & (stored.valid | !pop));
+        stored.pop.set(pop & stored.valid);
+        Self {
+            head: stored.valid.mux(stored.head, word),
+            valid: stored.valid | push,
+            pop,
+        }
     }
 
     /// Writes where the first bit is 1, and keeps what was written where the second is 1 too: it may come late.
