@@ -417,6 +417,26 @@ fn one_descriptor_a_clock() {
     }
 }
 
+/// What an atomic takes where memory answers in the next clock: from the first request to its answer and from one to the next.
+#[test]
+fn an_atomic_takes_as_long_as_documented() {
+    if !common::have_verilator() {
+        return;
+    }
+    let atomic = PayloadWrite {
+        execute: true,
+        opcode: 0x14,
+        ..PayloadWrite::default()
+    };
+    let outcome = check(&configs()[0], &plain(vec![atomic; 3])).unwrap();
+    let beats = outcome.beat_cycles("m_axis_response");
+    let taken = outcome.accepted("s_axis")[0].last_cycle;
+    assert_eq!(
+        (beats[0] - taken, beats[1] - beats[0], beats[2] - beats[1]),
+        (13, 10, 10)
+    );
+}
+
 /// An answer of solar does not wait behind a READ, however long.
 #[test]
 fn answers_of_solar_pass_a_read() {
