@@ -70,10 +70,11 @@ bundle! {
         ack_too: 1, "the last ACK again, behind a SACK";
         mrc: 1, "profile mrc";
         marked: 1, "SACK: the packet met congestion";
-        probe: 1, "SACK: answers a probe, whose id is in `psn`";
+        probe: 1, "SACK: answers a probe";
         qpn: 24, "queue pair number";
         space: 1, "sequence space";
-        psn: 24, "PSN that a NACK, ACK or NAK names; PSN of the packet that made the SACK due";
+        psn: 24, "PSN that a NACK, ACK or NAK names";
+        offset: 16, "SACK: the packet's place against the gap, or the probe's id";
         entropy: 20, "entropy value";
         peer: 16, "low bits of the peer's queue pair number";
         time_stamp: 16, "time stamp to echo";

@@ -56,14 +56,22 @@ struct Prepared<'a> {
     reason: Signal<'a>,
     not_ready: Signal<'a>,
     first_of_gap: Signal<'a>,
+    /// The packet is near: its SACK reports all that is.
     is_near: Signal<'a>,
+    /// It is new and near.
+    coalesces: Signal<'a>,
+    /// A SACK is due whatever was reported before.
     at_once: Signal<'a>,
+    /// Packets, bytes that must be unreported before it for it to make a SACK due.
+    packets_before: Signal<'a>,
+    bytes_before: Signal<'a>,
+    /// The packet's place against the gap.
+    offset: Signal<'a>,
     next_psn: Signal<'a>,
     psn_before: Signal<'a>,
     deadline: Signal<'a>,
     next_cnp: Signal<'a>,
     acknowledges: Signal<'a>,
-    bytes_count: Signal<'a>,
 }
 
 fn prepare<'a>(m: Module<'a>, index_bits: u32, operation: &Operation<'a>, pacing: Pacing<'a>) -> Prepared<'a> {
@@ -76,9 +84,21 @@ fn prepare<'a>(m: Module<'a>, index_bits: u32, operation: &Operation<'a>, pacing
     });
     let known = Outcome::ALL.len() as u32;
     let after = |interval: Signal<'a>| operation.now + interval.zero_extend(64);
+    let is_new = is_any(outcome, &[Outcome::Passed, Outcome::Stored]);
+    let (every, length) = (pacing.sack_every, operation.length.zero_extend(24));
+    // Without a count of bytes as many as there never are.
+    let left = pacing
+        .sack_bytes
+        .gt(length)
+        .mux(pacing.sack_bytes - length, m.lit(0, 24));
+    let bytes_before = pacing.sack_bytes.any().mux(left, m.lit(0xFF_FFFF, 24));
     Prepared {
         in_table: (!(operation.qpn >> index_bits).any()).delayed("in_table_2"),
-        is_new: is_any(outcome, &[Outcome::Passed, Outcome::Stored]).delayed("is_new_2"),
+        is_new: is_new.delayed("is_new_2"),
+        coalesces: (is_new & is_near).delayed("coalesces_2"),
+        packets_before: (every - every.any().zero_extend(8)).delayed("packets_before_2"),
+        bytes_before: bytes_before.delayed("bytes_before_2"),
+        offset: saturate(operation.psn, operation.cumulative).delayed("offset_2"),
         duplicate: duplicate.delayed("duplicate_2"),
         ignored: (is_any(outcome, &[Outcome::Closed]) | outcome.ge(m.lit(known, 4))).delayed("ignored_2"),
         nack: is_any(outcome, &NACKS.map(|(outcome, _)| outcome)).delayed("nack_2"),
@@ -86,14 +106,22 @@ fn prepare<'a>(m: Module<'a>, index_bits: u32, operation: &Operation<'a>, pacing
         not_ready: is_any(outcome, &[Outcome::NotReady]).delayed("not_ready_2"),
         first_of_gap: is_any(outcome, &[Outcome::SequenceFirst]).delayed("first_of_gap_2"),
         is_near: is_near.delayed("is_near_2"),
-        at_once: (operation.asked | operation.congested | duplicate | !is_near).delayed("at_once_2"),
+        at_once: ((operation.asked | operation.congested | duplicate | !is_near) & (is_new | duplicate))
+            .delayed("at_once_2"),
         next_psn: (operation.cumulative + m.lit(1, 24)).delayed("next_psn_2"),
         psn_before: (operation.psn - m.lit(1, 24)).delayed("psn_before_2"),
         deadline: after(pacing.sack_timer_ns).delayed("deadline_2"),
         next_cnp: after(pacing.cnp_interval_ns).delayed("next_cnp_2"),
         acknowledges: (!operation.syndrome.part(5, 3).any()).delayed("acknowledges_2"),
-        bytes_count: pacing.sack_bytes.any().delayed("bytes_count_2"),
     }
+}
+
+/// `psn` minus `origin` as a number of 16 bits with sign, limited: a distance of 2^23 and more is negative.
+fn saturate<'a>(psn: Signal<'a>, origin: Signal<'a>) -> Signal<'a> {
+    let distance = psn - origin;
+    let sign = distance.msb();
+    let fits = distance.part(15, 9).eq(sign.repeat(9));
+    fits.mux(distance.part(0, 16), spraynic_rtl::cat(&[sign, (!sign).repeat(15)]))
 }
 
 /// Keeps the fields of `old` but where `change` is 1.
@@ -156,21 +184,21 @@ pub(super) fn judge<'a>(
     // Reports.
     let reported = (operation.report & receives & !ready.ignored).named("reported");
     let tracked = (reported & !roce).named("tracked");
-    let coalesced = (tracked & ready.is_new & ready.is_near).named("coalesced");
+    let coalesced = (tracked & ready.coalesces).named("coalesced");
     let space = spaces.word;
-    let packets = (space.packets + coalesced.zero_extend(8)).named("packets_now");
-    let bytes = (space.bytes + operation.length.zero_extend(21).gate(coalesced)).named("bytes_now");
-    let enough_bytes = ready.bytes_count & bytes.zero_extend(24).ge(pacing.sack_bytes);
-    let enough = (coalesced & (packets.ge(pacing.sack_every) | enough_bytes)).named("enough");
-    let kept = ready.is_new | ready.duplicate;
-    let report_sack = (tracked & kept & (enough | ready.at_once)).named("report_sack");
+    let something_before = space.packets.any().named("something_before");
+    // The comparisons are made before it is known whether the packet counts, so that no sum stands before them.
+    let enough_packets = space.packets.ge(ready.packets_before).named("enough_packets");
+    let enough_bytes = space.bytes.zero_extend(24).ge(ready.bytes_before).named("enough_bytes");
+    let enough = ready.coalesces & (enough_packets | enough_bytes);
+    let report_sack = (tracked & (enough | ready.at_once)).named("report_sack");
     let nack = (tracked & ready.nack).named("nacks");
 
     // Probes and timers.
     let has_space = !roce & !operation.no_space & !(mrc & operation.space);
     let probed = (operation.probe & receives & has_space).named("probed");
     let expires =
-        (operation.timer & operation.due & space.packets.any() & operation.epoch.eq(space.epoch)).named("expires");
+        (operation.timer & operation.due & something_before & operation.epoch.eq(space.epoch)).named("expires");
 
     // A context write that changes whether the queue pair receives begins anew; the second half of it says so.
     let stays = operation.receives & queue_pair.receives;
@@ -178,15 +206,16 @@ pub(super) fn judge<'a>(
     let begins = (written & !stays).named("begins_anew");
 
     let all_reported = (report_sack & ready.is_near) | probed | expires | begins;
-    let next_packets = packets.gate(!all_reported).named("next_packets");
-    let unreported = next_packets.any().named("unreported");
+    let unreported = ((something_before | coalesced) & !all_reported).named("unreported");
     let still_in_ring = space.in_ring & !operation.timer;
-    let starts = (unreported & !space.packets.any()).named("starts");
-    let received = space.received + operation.length.zero_extend(32).gate(tracked & ready.is_new);
+    let starts = (unreported & !something_before).named("starts");
+    let received = (tracked & ready.is_new).mux(space.received + operation.length.zero_extend(32), space.received);
     let received = received.gate(!begins).named("received_now");
     spaces.next.set(&Space {
-        packets: next_packets,
-        bytes: bytes.gate(!all_reported),
+        packets: (space.packets + coalesced.zero_extend(8)).gate(!all_reported),
+        bytes: coalesced
+            .mux(space.bytes + operation.length.zero_extend(21), space.bytes)
+            .gate(!all_reported),
         received,
         in_ring: still_in_ring | unreported,
         epoch: space.epoch + starts.zero_extend(3),
@@ -260,12 +289,12 @@ pub(super) fn judge<'a>(
             operation.answer.mux(operation.syndrome, lit(Syndrome::ACK.byte())),
         ),
     );
-    let psn = operation.probe.mux(
-        operation.probe_id.zero_extend(24),
-        operation.timer.mux(
-            lasts.word.psn,
-            sequence_nak.mux(ready.next_psn, repeats.mux(ack.psn, operation.psn)),
-        ),
+    let psn = sequence_nak.mux(ready.next_psn, repeats.mux(ack.psn, operation.psn));
+    let offset = operation.probe.mux(
+        operation.probe_id,
+        operation
+            .timer
+            .mux(saturate(lasts.word.psn, windows.word.cumulative), ready.offset),
     );
     let stored = operation.probe | operation.timer;
     let due = Due {
@@ -280,6 +309,7 @@ pub(super) fn judge<'a>(
         qpn: operation.qpn,
         space: operation.space,
         psn,
+        offset,
         entropy: operation.timer.mux(lasts.word.entropy, operation.entropy),
         peer: queue_pair.peer,
         time_stamp: operation.timer.mux(lasts.word.time_stamp, operation.time_stamp),
@@ -353,7 +383,7 @@ pub(super) fn judge<'a>(
         due: registered,
         space: space_of(&operation).delayed("space_3"),
         joins_ring: event("joins_ring_3", unreported & !still_in_ring),
-        changes: event("changes_3", starts | (space.packets.any() & !unreported)),
+        changes: event("changes_3", starts | (something_before & !unreported)),
         unreported: unreported.delayed("unreported_3"),
         deadline: ready.deadline.delayed("deadline_3"),
         epoch: spaces.next.epoch.delayed("epoch_3"),

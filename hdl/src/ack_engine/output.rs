@@ -91,19 +91,13 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
     let entropy = word.entropy.zero_extend(32);
     let own = word.qpn.part(0, 16);
     let space = word.space.zero_extend(4);
-    // The packet's place against the gap, or the probe's id.
-    let distance = (word.psn - word.cumulative).named("distance");
-    let sign = distance.msb();
-    let fits = distance.part(15, 9).eq(sign.repeat(9));
-    let limit = cat(&[sign, (!sign).repeat(15)]);
-    let offset = (fits | word.probe).mux(word.probe.mux(word.psn.part(0, 16), distance.part(0, 16)), limit);
     let skip = m.lit(PathFeedback::SkipOnce.code(), 2).gate(word.marked);
     let seth = Seth {
         space,
         next: zero(5),
         feedback: skip,
         probe_response: word.probe,
-        ack_psn_offset: offset,
+        ack_psn_offset: word.offset,
         entropy,
         spdcid: own,
         dpdcid: word.peer,
