@@ -20,13 +20,25 @@ pub(crate) fn doublings(frames: &Frames) -> u32 {
     frames.data_width.trailing_zeros()
 }
 
-/// From a CRC register to the state register: the last beat's zeros beyond the shortest length are taken back, and as
-/// many square roots are taken as make the zeros of half a beat one zero bit.
+/// The stages behind the state register, by the bits of the word count that each takes: two, and one before where their number is odd.
+fn stages(frames: &Frames) -> Vec<u32> {
+    let bits = frames.count_width();
+    let odd = (bits % 2 == 1).then_some(1);
+    odd.into_iter().chain(vec![2; bits as usize / 2]).collect()
+}
+
+/// Square roots that the state register is kept at: as many as make what the first stage gives back in one step (half a beat, or a
+/// quarter of it) one zero bit.
+fn roots(frames: &Frames) -> u32 {
+    doublings(frames) - stages(frames)[0]
+}
+
+/// From a CRC register to the state register: the last beat's zeros beyond the shortest length are taken back, and roots are taken.
 fn to_state(frames: &Frames) -> Map {
     // A frame of 4g + 2 bytes in its last beat is followed by data_width / 8 - (4g + 2) zero bytes, and ends with the
     // zeros in the place of the ICRC. The 4g are given back behind the state register.
     let zero_bytes = i64::from(frames.data_width / 8) - 2 + LENGTH as i64;
-    Map::root(doublings(frames) - 1).after(&Map::times_power_of_x(-8 * zero_bytes))
+    Map::root(roots(frames)).after(&Map::times_power_of_x(-8 * zero_bytes))
 }
 
 /// Registers between a masked beat and its remainder, that of the remainder not counted.
@@ -34,10 +46,10 @@ pub(crate) fn fold_stages(frames: &Frames) -> u32 {
     folds(frames.data_width).len().div_ceil(FOLDS_PER_STAGE) as u32
 }
 
-/// Clocks from a beat at the input to the CRC at the output, both counted as registers that hold them.
+/// Clocks from a beat at the input to the CRC at the output, which is not registered.
 pub(crate) fn latency(frames: &Frames) -> u32 {
-    // Remainder, state, one stage for each bit of the word count.
-    fold_stages(frames) + 2 + frames.count_width()
+    // Remainder, state, all stages behind it but the last.
+    fold_stages(frames) + 2 + stages(frames).len() as u32 - 1
 }
 
 /// Each bit of a linear map's result as a parity of the input; `columns` are the images of the input bits.
@@ -56,6 +68,11 @@ fn parities<'a>(input: Signal<'a>, columns: &[u32]) -> Signal<'a> {
 /// One zero bit shifted into a CRC register.
 pub(crate) fn zero_bit(state: Signal<'_>) -> Signal<'_> {
     state >> 1 ^ (state.bit(0).repeat(32) & state.lit(POLYNOMIAL))
+}
+
+/// So many zero bits.
+fn zero_bits(state: Signal<'_>, count: u32) -> Signal<'_> {
+    (0..count).fold(state, |state, _| zero_bit(state))
 }
 
 /// What travels with a beat.
@@ -136,46 +153,57 @@ pub(crate) fn icrc_crc<'a>(context: &'a Context, frames: &Frames) -> Definition<
     let m = context.module(&format!("icrc_crc_w{}{tagged}", frames.data_width));
     m.doc(&format!(
         "ICRC over the masked beats of a frame up to its last 4 bytes, which are zero. Runs freely: the CRC of a frame\n\
-         appears {} clocks after its last beat.",
+         appears {} clocks after its last beat, for one clock.",
         latency(frames)
     ));
     let beat = Beat::inputs(m, frames, "in a last beat: n for 4n + 2 bytes");
-    let (mut beat, rest) = folded(m, frames, beat);
+    let (beat, rest) = folded(m, frames, beat);
 
+    // What the first beat starts from comes in with its remainder.
     let to_state = to_state(frames);
-    let remainder = remainder(rest, &to_state).delayed("remainder");
-    beat = beat.delayed(m, "remainder");
+    let start = start(frames, &to_state, beat.vlan).gate(beat.first);
+    let added = (remainder(rest, &to_state) ^ start).delayed("remainder");
+    let first = beat.first.delayed("remainder_first");
+    let valid = m.reg("remainder_valid", 1).reset(0);
+    valid.set(beat.valid);
+    let ends = m.reg("remainder_ends", 1).reset(0);
+    ends.set(beat.valid & beat.last);
+    let mut count = beat.count.delayed("remainder_count").delayed("state_count");
 
-    // All zeros of one beat are two zero bits between the roots.
+    // All zeros of a beat are as many zero bits as the first stage has places for.
+    let stages = stages(frames);
     let state = m.reg("state", 32);
-    let start = start(frames, &to_state, beat.vlan);
-    let shifted = beat.first.mux(start, zero_bit(zero_bit(state)));
-    m.when(beat.valid, || state.set(shifted ^ remainder));
-    let ended = m.reg("state_ended", 1).reset(0);
-    ended.set(beat.valid & beat.last);
-    let (mut ended, mut count) = (ended, beat.count.delayed("state_count"));
+    let moved = zero_bits(state, 1 << stages[0]).gate(!first);
+    m.when(valid, || state.set(moved ^ added));
+    let mut ended = m.reg("state_ended", 1).reset(0);
+    ended.set(ends);
 
-    // Gives back the zeros that were taken too many: half a beat of them is one zero bit now, a quarter after one squaring.
+    // Gives back the zeros that were taken too many: so many zero bits as the upper bits of the count say, then squaring makes what the
+    // next bits count one zero bit.
     let mut value = state;
-    for bit in (0..frames.count_width()).rev() {
-        let moved = count.bit(bit).mux(zero_bit(value), value);
-        let squarings = if bit == 0 {
-            doublings(frames) - 1 - (frames.count_width() - 1)
-        } else {
-            1
-        };
-        let squared = parities(moved, Map::squaring().power(squarings.into()).columns());
-        let next = m.reg(&format!("moved_{bit}"), 32);
-        m.when(ended, || next.set(if bit == 0 { !squared } else { squared }));
-        let next_ended = m.reg(&format!("moved_{bit}_ended"), 1).reset(0);
-        next_ended.set(ended);
-        if bit > 0 {
-            count = count.part(0, bit).delayed(&format!("moved_{bit}_count"));
+    for (stage, bits) in stages.iter().enumerate() {
+        let left = count.width() - bits;
+        let choices: Vec<Signal<'a>> = (0..1 << bits).map(|zeros| zero_bits(value, zeros)).collect();
+        let moved = count.part(left, *bits).select(&choices);
+        let squarings = stages
+            .get(stage + 1)
+            .copied()
+            .unwrap_or(roots(frames) + stages[0] - frames.count_width());
+        value = parities(moved, Map::squaring().power(squarings.into()).columns());
+        if left == 0 {
+            break;
         }
-        (value, ended) = (next, next_ended);
+        let (held, held_ended) = (
+            m.reg(&format!("moved_{stage}"), 32),
+            m.reg(&format!("moved_{stage}_ended"), 1).reset(0),
+        );
+        m.when(ended, || held.set(value));
+        held_ended.set(ended);
+        count = count.part(0, left).delayed(&format!("moved_{stage}_count"));
+        (value, ended) = (held, held_ended);
     }
-    m.output_of("crc", value)
-        .doc("least significant byte first on the wire")
+    m.output_of("crc", !value)
+        .doc("least significant byte first on the wire; not registered")
         .ignore();
     m.output_of("crc_valid", ended).doc("one clock for each frame").ignore();
     m.finish()
