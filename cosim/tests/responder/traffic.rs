@@ -106,6 +106,13 @@ pub(crate) enum What {
         length: u16,
     },
     State(QueuePairState),
+    /// One packet of whatever bits.
+    Anything {
+        opcode: u8,
+        payload: u16,
+        length: u32,
+        flags: u8,
+    },
     /// The next message has this wrong.
     Fault(Fault),
 }
@@ -154,6 +161,20 @@ fn what() -> impl Strategy<Value = What> {
         Just(Fault::Profile),
     ];
     let state = prop::sample::select(QueuePairState::ALL.to_vec());
+    let payload = prop_oneof![Just(0u16), Just(8), Just(256), 0..600u16];
+    let opcode = prop_oneof![0..0x18u8, 0xC6..0xCCu8, any::<u8>()];
+    let anything = (
+        opcode,
+        payload,
+        prop_oneof![Just(0u32), Just(8), Just(256), 0..600u32],
+        any::<u8>(),
+    );
+    let anything = anything.prop_map(|(opcode, payload, length, flags)| What::Anything {
+        opcode,
+        payload,
+        length,
+        flags,
+    });
     prop_oneof![
         6 => (length(), any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(length, immediate, invalidate)| What::Send {
             length, immediate: immediate && !invalidate, invalidate,
@@ -165,6 +186,7 @@ fn what() -> impl Strategy<Value = What> {
         8 => prop_oneof![4 => Just(9000u16), 1 => length()].prop_map(|length| What::Request { length }),
         1 => state.prop_map(What::State),
         2 => fault.prop_map(What::Fault),
+        2 => anything,
     ]
 }
 
@@ -300,6 +322,43 @@ impl<'a> Traffic<'a> {
                     other => other,
                 };
                 steps.into_iter().map(response).collect()
+            }
+            What::Anything {
+                opcode,
+                payload,
+                length,
+                flags,
+            } => {
+                let mut headers = vec![];
+                if mrc {
+                    headers.extend(
+                        Meth {
+                            rqmsn: number % 32,
+                            msn: 0,
+                        }
+                        .to_bytes(),
+                    );
+                }
+                headers.extend(self.reth(fault, 8 * u64::from(number % 64), length, number));
+                let steps = self.finish(event, fault, vec![(Opcode(opcode), payload, headers)]);
+                // Another profile of the configuration, or none; those that are not generated never come.
+                let other = match number % 2 {
+                    0 => profile_of(self.config, qpn.wrapping_add(1)).code(),
+                    _ => 3,
+                };
+                let bit = |bit: u8| flags >> bit & 1 == 1;
+                let change = |step| match step {
+                    Step::Packet(packet) => Step::Packet(SequencedPacket {
+                        duplicate: bit(0) && bit(1),
+                        retired: bit(2) && bit(3) && self.config.has_profile(Profile::Mrc),
+                        timestamped: bit(4),
+                        profile: if bit(5) && bit(6) { other } else { packet.profile },
+                        remote_write: !(bit(0) && bit(7)),
+                        ..packet
+                    }),
+                    other => other,
+                };
+                steps.into_iter().map(change).collect()
             }
             What::Fault(_) => vec![],
         }

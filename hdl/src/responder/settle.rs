@@ -105,8 +105,7 @@ pub(super) fn settle<'a>(
         ),
     );
     let carried_out = verdict.accepted | verdict.retired | verdict.again;
-    let asked_for_ack = roce & request.ack_request;
-    let acknowledges = (in_message & (request.ends | asked_for_ack)) | verdict.retired;
+    let acknowledges = (in_message & (request.ends | roce)) | verdict.retired;
     let reaches = executes | (verdict.accepted & payload.any());
     let has_immediate = ends_request & (request.has_immediate | request.invalidates | request.retired);
     let (retired_length, retired_immediate, solicited) = match at.immediate {
@@ -129,7 +128,7 @@ pub(super) fn settle<'a>(
         "syndrome" => syndrome,
         "msn" => next.msn.gate(packet & at.found.receives),
         "profile" => request.profile,
-        "silent" => in_message & request.ends & roce & !request.ack_request,
+        "silent" => in_message & roce & !request.ack_request,
         "execute" => executes,
         "duplicate" => verdict.again,
         "mtu" => request.mtu,
