@@ -273,8 +273,7 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
     let judged = judge::judge(m, parser, &classified);
 
     // Beats, and what is known of their frames, for two readers.
-    let frame_pop = m.wire("frame_pop", 1);
-    let frame_frees = frame_reader::frame_reader(
+    let frame_pop = frame_reader::frame_reader(
         m,
         parser,
         frame_reader::Sources {
@@ -290,7 +289,6 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
         },
         frames,
     );
-    frame_pop.set(frame_frees);
     let payload_pop = payload_reader::payload_reader(
         m,
         parser,
@@ -331,8 +329,15 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
     descriptors.valid.set(out_valid);
 
     // Room: each queue of beats, and a place for the descriptor of each frame whose end was taken.
-    let frame_room = room(m, "frame_beats", parser.depth(), taken, frame_pop, m.low());
-    let payload_room = room(m, "payload_beats", parser.depth(), taken, payload_pop, m.low());
+    // What leaves late in a clock is counted in the next one.
+    let left = |name: &str, pop: Signal<'a>| {
+        let left = m.reg(name, 1).reset(0);
+        left.set(pop);
+        left
+    };
+    let (frame_left, payload_left) = (left("frame_left", frame_pop), left("payload_left", payload_pop));
+    let frame_room = room(m, "frame_beats", parser.depth(), taken, frame_left, m.low());
+    let payload_room = room(m, "payload_beats", parser.depth(), taken, payload_left, m.low());
     let descriptor_room = room(
         m,
         "descriptors",
