@@ -219,12 +219,9 @@ struct Open {
 }
 
 impl Open {
-    /// The space of a packet: only solar has one of responses.
-    fn space(&self, context: &PacketContext) -> Space {
-        match self.profile {
-            Profile::Solar => Space::of(context),
-            Profile::Roce | Profile::Mrc => Space::Requests,
-        }
+    /// Whether the queue pair has this space: only solar has one of responses.
+    fn has(&self, space: Space) -> bool {
+        space == Space::Requests || self.profile == Profile::Solar
     }
 }
 
@@ -368,13 +365,15 @@ impl ReorderBuffer {
     fn place(&mut self, arrival: Arrival) -> (SequenceOutcome, Option<Given>) {
         use SequenceOutcome::*;
         let qpn = arrival.packet.qpn;
-        let Some(open) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
+        let space = Space::of(&arrival.context);
+        let found = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut);
+        let Some(open) = found.filter(|open| open.has(space)) else {
             return (Closed, None);
         };
         let credits = &mut self.credits[qpn as usize];
         let needs = u32::from(takes_receive_request(arrival.packet.opcode));
         let ready = *credits >= needs;
-        let window = &mut open.windows[open.space(&arrival.context) as usize];
+        let window = &mut open.windows[space as usize];
         if open.profile == Profile::Roce {
             let (outcome, given) = go_back_n(window, arrival, ready);
             *credits -= if outcome == Passed { needs } else { 0 };
@@ -501,7 +500,7 @@ impl ReorderBuffer {
 
     fn window(&self, qpn: u32, space: Space) -> Option<&Window> {
         let open = self.queue_pairs.get(qpn as usize)?.as_ref()?;
-        Some(&open.windows[space as usize])
+        open.has(space).then(|| &open.windows[space as usize])
     }
 }
 

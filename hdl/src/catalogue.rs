@@ -8,8 +8,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     ack_engine, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
-    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, responder, response_engine,
-    round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
+    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, reorder_buffer, responder,
+    response_engine, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -131,6 +131,11 @@ static BLOCKS: &[Block] = &[
         name: "axi_write_master",
         description: "makes AXI4 bursts of memory writes, and one answer of their responses",
         build: |context, config| axi_write_master::axi_write_master(context, config),
+    },
+    Block {
+        name: "reorder_buffer",
+        description: "gives the packets of a sequence space once and in order, from slots in block RAM or past them",
+        build: |context, config| reorder_buffer::reorder_buffer(context, config),
     },
     Block {
         name: responder::NAME,

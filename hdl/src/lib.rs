@@ -19,6 +19,7 @@ pub mod packet_slicer;
 pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
+pub mod reorder_buffer;
 pub mod responder;
 pub mod response_engine;
 pub mod round_robin_arbiter;

@@ -1,0 +1,1 @@
+//! How fast the reorder buffer is, counted in clocks.

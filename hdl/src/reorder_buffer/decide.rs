@@ -1,0 +1,385 @@
+//! The decision: what becomes of a packet, in one clock, with all that the operations before it have done.
+//!
+//! Clock 0 reads the tables, clock 1 has their words, clock 2 finds out where the PSN stands, clock 3 decides, clock 4 writes. A word
+//! that an operation in between changes is taken from there. Nothing else in the block changes these tables.
+
+use super::op::{Op, travels};
+use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep};
+use spraynic_config::Profile;
+use spraynic_config::descriptor::SequenceOutcome;
+use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, index_width};
+
+bundle! {
+    /// What is kept of a window beside its bitmap and count.
+    pub(super) struct Window {
+        open: 1, "the queue pair receives";
+        profile: 2, "its profile";
+        gap: 1, "roce: the next packet was missed or not taken, and has not come since";
+        base: 24, "the first PSN that was not given (mrc: not retired)";
+    }
+}
+
+travels! {
+    /// What clock 4 knows of an operation.
+    Decided {
+        /// What became of the packet.
+        outcome,
+        /// The packet is given from the bus.
+        gives,
+        /// As a duplicate (roce).
+        duplicate,
+        /// It goes into a slot.
+        stored,
+        /// The window as it is now.
+        window,
+        /// Packets received that the window has not moved over.
+        count,
+        /// The bits of the group, and whether they have changed.
+        group,
+        group_changed,
+        /// The bits as they were.
+        group_before,
+        /// A bit was set: the packet is in slot or given.
+        keeps,
+        /// Credits of the queue pair.
+        credits,
+        /// The window was open.
+        was_open,
+        /// The packet's window is open.
+        known,
+    }
+}
+
+/// A table that each operation reads and may write.
+struct Table<'a> {
+    /// In clock 2, without what the operation in clock 3 does.
+    early: Signal<'a>,
+    /// In clock 3, exact.
+    now: Signal<'a>,
+    /// What the operation in clock 3 makes of it.
+    next: Signal<'a>,
+    /// It changes it.
+    changes: Signal<'a>,
+}
+
+/// A table of `depth` words, read at `addresses[0]`, the address of the operation in clock 0.
+fn table<'a>(
+    m: Module<'a>,
+    name: &str,
+    (depth, width): (u32, u32),
+    addresses: [Signal<'a>; 5],
+    sweep: &Sweep<'a>,
+) -> Table<'a> {
+    let memory = m.memory(name, depth, width).read_during_write(ReadDuringWrite::New);
+    let read = memory.read(m.high(), addresses[0]);
+    let next = m.wire(&format!("{name}_next"), width);
+    let changes = m.wire(&format!("{name}_changes"), 1);
+    let (next_4, changes_4) = (
+        next.delayed(&format!("{name}_4")),
+        changes.delayed(&format!("{name}_changed")).reset(0),
+    );
+    let from_3 = (changes & addresses[3].eq(addresses[1])).named(&format!("{name}_of_two_ahead"));
+    let from_4 = changes_4 & addresses[4].eq(addresses[1]);
+    let early = from_3.mux(next, from_4.mux(next_4, read)).delayed(&format!("{name}_2"));
+    let from_3 = (changes & addresses[3].eq(addresses[2])).named(&format!("{name}_of_one_ahead"));
+    let now = from_3.mux(next, early).delayed(&format!("{name}_3"));
+    let (clears, clear_address) = sweep.of(depth);
+    memory.write(
+        clears | changes_4,
+        clears.mux(clear_address, addresses[4]),
+        next_4.gate(!clears),
+    );
+    Table {
+        early,
+        now,
+        next,
+        changes,
+    }
+}
+
+/// What the decision gives to the rest.
+pub(super) struct Decision<'a> {
+    pub(super) op_3: Op<'a>,
+    pub(super) op_4: Op<'a>,
+    pub(super) at_4: Decided<'a>,
+    /// Clock 3: the packet takes the slot that is offered.
+    pub(super) takes_slot: Signal<'a>,
+}
+
+/// Builds clocks 0 to 4 for the operations of clock 0.
+pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Sweep<'a>) -> Decision<'a> {
+    let op_1 = op_0.delayed("1");
+    let op_2 = op_1.delayed("2");
+    let op_3 = op_2.delayed("3");
+    let op_4 = op_3.delayed("4");
+    let ops = [op_0, op_1, op_2, op_3, op_4];
+    let each = |address: &dyn Fn(&Op<'a>) -> Signal<'a>| [0, 1, 2, 3, 4].map(|stage: usize| address(&ops[stage]));
+
+    let windows = each(&|op| sizes.window_address(op.space, op.index));
+    let window_table = table(m, "windows", (sizes.windows(), Window::packed_width()), windows, sweep);
+    let count_table = sizes
+        .has_rows()
+        .then(|| table(m, "counts", (sizes.windows(), sizes.count_bits()), windows, sweep));
+    let credit_table = table(
+        m,
+        "credits",
+        (sizes.queue_pairs, sizes.credit_bits()),
+        each(&|op| op.index),
+        sweep,
+    );
+    let groups = each(&|op| group_address(sizes, op));
+    let depth = sizes.rows().max(1) * sizes.groups();
+    let group_table = sizes
+        .has_rows()
+        .then(|| table(m, "groups", (depth, GROUP), groups, sweep));
+
+    // Clock 2: where the PSN stands, for both cases of what the operation in clock 3 does to the base.
+    let base_2 = Window::unpack(window_table.early).base;
+    Window::unpack(window_table.early)
+        .signals()
+        .into_iter()
+        .for_each(Signal::ignore);
+    let psns_2 = op_1.read.mux(responses(&op_1), m.lit(1, 24)).delayed("psns_2");
+    let steps_2 = op_2.advance.mux(op_2.amount.zero_extend(24), psns_2);
+    let steps_3 = steps_2
+        .delayed("steps_3")
+        .doc("by how much the operation moves the base, if it does");
+    let moves = m.wire("moves", 1);
+    let moved = (moves & windows[3].eq(windows[2])).named("base_moves_ahead");
+    let distance = (op_2.psn - base_2).named("distance_2");
+    let distance_moved = (distance - steps_3).named("distance_moved_2");
+    let place = |distance: Signal<'a>| {
+        let older = distance.msb();
+        let beyond = !older & distance.part(sizes.window_bits, 23 - sizes.window_bits).any();
+        cat(&[older, beyond, !distance.any()])
+    };
+    let place_3 = moved.mux(place(distance_moved), place(distance)).delayed("place_3");
+    let (older, beyond, is_next) = (place_3.bit(2), place_3.bit(1), place_3.bit(0));
+
+    let bit_index = |op: &Op<'a>| op.psn.part(0, GROUP_BITS);
+    let (one_hot, clear_mask, received) = if let Some(table) = &group_table {
+        let one_hot = (m.lit(1, GROUP) << bit_index(&op_2)).delayed("one_hot_3");
+        let first = bit_index(&op_2).zero_extend(GROUP_BITS + 1);
+        let end = first + op_2.amount;
+        let mask: Vec<_> = (0..GROUP)
+            .map(|bit| first.le(first.lit(bit)) & end.gt(end.lit(bit)))
+            .collect();
+        let clear_mask = spraynic_rtl::cat_lsb_first(&mask).delayed("clear_mask_3");
+        let sets = m.wire("sets_bit", 1);
+        let same = groups[3].eq(groups[2]);
+        let set_ahead = sets & same & bit_index(&op_3).eq(bit_index(&op_2));
+        let cleared_ahead = op_3.valid & op_3.advance & same & clear_mask.bit_at(bit_index(&op_2));
+        let early = table.early.bit_at(bit_index(&op_2));
+        let received = ((early & !cleared_ahead) | set_ahead).delayed("received_3");
+        (one_hot, Some((clear_mask, sets)), received)
+    } else {
+        (m.lit(0, GROUP), None, m.low())
+    };
+
+    // Clock 3: the decision.
+    let window = Window::unpack(window_table.now);
+    let is = |profile: Profile, generated: bool| {
+        if generated {
+            window.profile.eq_lit(profile.code())
+        } else {
+            m.low()
+        }
+    };
+    let roce = is(Profile::Roce, sizes.roce);
+    let solar = is(Profile::Solar, sizes.solar);
+    let mrc = is(Profile::Mrc, sizes.mrc);
+    let packet = op_3.valid & op_3.packet;
+    let known = (packet & op_3.in_table & window.open).named("known");
+    let duplicate = known & (older | (!roce & !beyond & received));
+    let out_of_window = known & !roce & !older & beyond;
+    let fresh = known & !older & (roce | (!beyond & !received));
+    let trimmed = fresh & op_3.trimmed.any();
+    let candidate = (fresh & !op_3.trimmed.any()).named("candidate");
+    let ready = (!op_3.needs | credit_table.now.any()).named("has_credit");
+    let passes = (candidate & ready & (mrc | is_next)).named("passes");
+    let not_ready = candidate & !ready & (mrc | (roce & is_next));
+    let sequence = candidate & roce & !is_next;
+    let wants_slot = candidate & solar & !(ready & is_next);
+    let slot_free = m.wire("slot_free", 1);
+    slot_free.ignore();
+    let stored = (wants_slot & slot_free).named("stores");
+    let repeats = duplicate & roce & !op_3.trimmed.any() & op_3.answered;
+    let outcomes = [
+        (SequenceOutcome::Stored, stored),
+        (SequenceOutcome::Duplicate, duplicate),
+        (SequenceOutcome::OutOfWindow, out_of_window),
+        (SequenceOutcome::Trimmed, trimmed & op_3.trimmed.eq_lit(1)),
+        (SequenceOutcome::TrimmedLastHop, trimmed & op_3.trimmed.ne_lit(1)),
+        (SequenceOutcome::NoSlot, wants_slot & !slot_free),
+        (SequenceOutcome::NotReady, not_ready),
+        (SequenceOutcome::SequenceFirst, sequence & !window.gap),
+        (SequenceOutcome::Sequence, sequence & window.gap),
+        (SequenceOutcome::Closed, packet & !known),
+    ];
+    let outcome = outcomes.iter().fold(m.lit(0, 4), |code, (outcome, condition)| {
+        code | m.lit(*outcome as u8, 4).gate(*condition)
+    });
+
+    // What it does to the tables.
+    let advance = op_3.valid & op_3.advance;
+    let opens = (op_3.valid & op_3.open & op_3.in_table & !window.open).named("opens");
+    let closes = op_3.valid & op_3.close & op_3.in_table;
+    moves.set((passes & !mrc) | (advance & window.open));
+    let next_window = Window {
+        open: opens | (window.open & !closes),
+        profile: opens.mux(op_3.profile, window.profile),
+        gap: !opens & (not_ready | sequence | (window.gap & !passes)),
+        base: opens.mux(op_3.psn, moves.mux(window.base + steps_3, window.base)),
+    };
+    window_table.next.set(next_window.pack());
+    window_table
+        .changes
+        .set(known | (advance & window.open) | opens | closes);
+
+    let keeps = ((passes & mrc) | stored).named("keeps");
+    let count = match count_table {
+        None => m.lit(0, sizes.count_bits()),
+        Some(table) => {
+            let left = table.now - op_3.amount.resize(sizes.count_bits());
+            let more = table.now + keeps.zero_extend(sizes.count_bits());
+            let counted = advance.mux(left, more).gate(!(opens | closes));
+            table.next.set(counted);
+            table.changes.set(keeps | advance | opens | closes);
+            table.early.ignore();
+            counted
+        }
+    };
+
+    let credits = credit_table.now;
+    let wide = sizes.credit_bits().max(6) + 1;
+    let added = credits.zero_extend(wide) + op_3.credits.zero_extend(wide);
+    let limit = added.lit(sizes.receive_requests);
+    let added = added.gt(limit).mux(limit, added).part(0, sizes.credit_bits());
+    let taken = advance.mux(op_3.credits.zero_extend(wide), (passes & op_3.needs).zero_extend(wide));
+    let left = (credits.zero_extend(wide) - taken).part(0, sizes.credit_bits());
+    let drops = closes & op_3.drop_credits;
+    let adds = op_3.valid & op_3.credit;
+    credit_table.next.set(drops.mux(credits.lit(0), adds.mux(added, left)));
+    credit_table.changes.set(drops | adds | advance | (passes & op_3.needs));
+
+    let (group, group_changed, group_before) = match (&group_table, clear_mask) {
+        (Some(table), Some((clear_mask, sets))) => {
+            sets.set(keeps);
+            let walks = op_3.valid & op_3.walk;
+            let next = (table.now & !clear_mask.gate(advance)) | one_hot.gate(keeps);
+            table.next.set(next.gate(!walks));
+            let changed = keeps | walks | (advance & window.open);
+            table.changes.set(changed);
+            (table.next, table.changes, table.now)
+        }
+        _ => (m.lit(0, GROUP), m.low(), m.lit(0, GROUP)),
+    };
+
+    if sizes.solar {
+        let account = Account {
+            m,
+            sizes,
+            op_3: &op_3,
+            stored,
+            frees_all: closes & op_3.first,
+            frees: advance & solar,
+        };
+        account.build(slot_free, each(&|op| op.index.resize(sizes.reorder_bits())), sweep);
+    } else {
+        slot_free.set_lit(0);
+    }
+
+    let at_3 = Decided {
+        valid: op_3.valid,
+        outcome,
+        gives: passes | repeats,
+        duplicate: repeats,
+        stored,
+        window: window_table.next,
+        count,
+        group,
+        group_changed,
+        group_before,
+        keeps,
+        credits: credit_table.next,
+        was_open: op_3.in_table & window.open,
+        known,
+    };
+    Decision {
+        op_3,
+        op_4,
+        at_4: at_3.delayed("decided"),
+        takes_slot: stored,
+    }
+}
+
+fn group_address<'a>(sizes: &Sizes, op: &Op<'a>) -> Signal<'a> {
+    if !sizes.has_rows() {
+        return op.index;
+    }
+    let group = op.psn.part(GROUP_BITS, sizes.group_index_bits());
+    let address = cat(&[sizes.row_address(op.space, op.index), group]);
+    address.resize(index_width(u64::from(sizes.rows() * sizes.groups())))
+}
+
+/// PSNs of the responses to a READ request of roce: length / MTU rounded up, at least 1. What is longer than 2^31 counts as 2^31.
+fn responses<'a>(op: &Op<'a>) -> Signal<'a> {
+    let longest = op.length.bit(31);
+    let choices = (0..8u32).map(|code| {
+        let shift = 7 + code.clamp(1, 5);
+        let whole = (op.length >> shift).part(0, 24);
+        let more = op.length.part(0, shift).any() | !whole.any();
+        let all = op.length.lit(1u32 << (31 - shift)).part(0, 24);
+        let none = op.length.module().low();
+        let known = (1..=5).contains(&code);
+        let counted = cat(&[longest.mux(all, whole), more & !longest]);
+        if known { counted } else { cat(&[all.lit(0), !none]) }
+    });
+    let chosen = op.mtu.select(&choices.collect::<Vec<_>>());
+    (chosen.part(1, 24) + chosen.bit(0).zero_extend(24)).named("responses_of_read")
+}
+
+/// The account of slots: who holds how many, and how many are left for all.
+struct Account<'a, 'b> {
+    m: Module<'a>,
+    sizes: &'b Sizes,
+    op_3: &'b Op<'a>,
+    /// The packet takes one.
+    stored: Signal<'a>,
+    /// The queue pair gives up all.
+    frees_all: Signal<'a>,
+    /// It gives up `amount`.
+    frees: Signal<'a>,
+}
+
+impl<'a> Account<'a, '_> {
+    fn build(&self, slot_free: Signal<'a>, addresses: [Signal<'a>; 5], sweep: &Sweep<'a>) {
+        let Self { m, sizes, .. } = *self;
+        let bits = sizes.used_bits();
+        let shared_at_first = sizes.slots - sizes.reorder * sizes.guaranteed;
+        let shared = m
+            .reg("shared_slots", bits)
+            .reset(shared_at_first)
+            .doc("slots that are free and guaranteed to nobody");
+        let may = sizes.may_reorder(m, self.op_3.index);
+        let used = table(m, "used_slots", (sizes.reorder, bits), addresses, sweep);
+        used.early.ignore();
+        let own = used.now.lt(used.now.lit(sizes.guaranteed)).named("has_guaranteed_slot");
+        slot_free.set(may & (own | shared.any()));
+
+        let beyond = used.now - used.now.lit(sizes.guaranteed);
+        let beyond = beyond.gate(!own).named("slots_beyond_guarantee");
+        let amount = self.op_3.amount.resize(bits);
+        let returned = self.frees_all.mux(beyond, amount.gt(beyond).mux(beyond, amount));
+        let frees_all = self.frees_all & may;
+        m.when(frees_all | self.frees, || shared.set(shared + returned))
+            .else_when(self.stored & !own, || shared.set(shared - shared.lit(1)));
+        let left = used.now - amount.gate(self.frees) + self.stored.zero_extend(bits);
+        used.next.set(left.gate(!frees_all));
+        used.changes.set(frees_all | self.frees | self.stored);
+        m.assert(
+            "no_more_slots_are_shared_than_there_are",
+            shared.le(shared.lit(shared_at_first)),
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! The report: what the window looks like behind an operation. It has no loop: a snapshot of the bitmap, taken in the clock of the write
+//! (clock 4), goes through the search for the first missing PSN and two cuts of 64 bits.
+//!
+//! Clock 5: the row comes out of the RAM. 6: full groups, and the base's own group. 7: the group of the first missing PSN. 8: its place in the
+//! group. 9: distance to the base; words for `near`. 10: `cumulative`, `near`; how far the packet stands. 11: words for `bitmap`. 12: `bitmap`.
+
+use super::decide::{Decision, Window};
+use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep, lowest};
+use spraynic_config::descriptor::SequenceOutcome;
+use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, cat_lsb_first, index_width};
+
+bundle! {
+    /// What the report says beside the facts of the packet.
+    pub(super) struct Findings {
+        outcome: 4, "SequenceOutcome";
+        cumulative: 24, "the PSN before the first missing one";
+        beyond_gap: 11, "packets beyond it";
+        far: 8, "in units of 64 PSNs behind `near`";
+        near: 64, "the 64 PSNs behind `cumulative`";
+        bitmap: 64, "the 64 PSNs that the packet stands among";
+    }
+}
+
+/// How far a window can move, as of clock 10.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach<'a> {
+    pub(super) valid: Signal<'a>,
+    /// The operation was a scan.
+    pub(super) scan: Signal<'a>,
+    /// It was the last one of a turn; at a packet for which there is still no receive request.
+    pub(super) last: Signal<'a>,
+    pub(super) starved: Signal<'a>,
+    pub(super) space: Signal<'a>,
+    pub(super) index: Signal<'a>,
+    /// The window is one with a bitmap.
+    pub(super) has_row: Signal<'a>,
+    pub(super) base: Signal<'a>,
+    /// PSNs from the base on that have been received.
+    pub(super) run: Signal<'a>,
+    pub(super) credits: Signal<'a>,
+    pub(super) window: Signal<'a>,
+}
+
+/// The report pipeline.
+pub(super) struct Reports<'a> {
+    /// Clock 12: a packet's findings.
+    pub(super) valid: Signal<'a>,
+    pub(super) findings: Findings<'a>,
+    pub(super) reach: Reach<'a>,
+}
+
+/// Follows a value from clock to clock.
+fn follow<'a>(signal: Signal<'a>, name: &str, clocks: std::ops::RangeInclusive<u32>) -> Vec<Signal<'a>> {
+    let mut stages = vec![];
+    let mut value = signal;
+    for clock in clocks {
+        value = value.delayed(&format!("{name}_{clock}"));
+        value.ignore();
+        stages.push(value);
+    }
+    stages
+}
+
+/// 64 bits of the row from a PSN on: the words that hold them, then the cut.
+struct Cut<'a> {
+    words: Signal<'a>,
+}
+
+impl<'a> Cut<'a> {
+    fn words(sizes: &Sizes, row: Signal<'a>, group: Signal<'a>, name: &str) -> Self {
+        let groups = sizes.groups();
+        let words: Vec<_> = (0..3)
+            .map(|step| {
+                let choices: Vec<_> = (0..groups)
+                    .map(|index| row.part((index + step) % groups * GROUP, GROUP))
+                    .collect();
+                group.select(&choices)
+            })
+            .collect();
+        Self {
+            words: cat_lsb_first(&words).delayed(name),
+        }
+    }
+
+    /// The 64 bits from the place in the first word on, as far as the window reaches: `room` PSNs.
+    fn bits(&self, place: Signal<'a>, room: Signal<'a>) -> Signal<'a> {
+        let m = place.module();
+        let shifted = (self.words >> place).part(0, 64);
+        let all = (room >> 6).any();
+        let few = room.part(0, 6);
+        let inside: Vec<_> = (0..64u32).map(|bit| all | few.gt(m.lit(bit, 6))).collect();
+        shifted & cat_lsb_first(&inside)
+    }
+}
+
+/// Builds clocks 4 to 12.
+pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>) -> Reports<'a> {
+    let (op_4, at_4) = (decision.op_4, decision.at_4);
+    let window_4 = Window::unpack(at_4.window);
+    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=12);
+    for stage in &packet {
+        let _ = stage.reset(0);
+    }
+    let outcome = follow(at_4.outcome, "outcome", 5..=12);
+    let known = follow(at_4.known, "known", 5..=12);
+    let base = follow(window_4.base, "base", 5..=10);
+    let count = follow(at_4.count, "count", 5..=10);
+
+    if !sizes.has_rows() {
+        // roce alone: the first missing PSN is the base.
+        let cumulative = base[5] - base[5].lit(1);
+        let later = |signal: Signal<'a>, name: &str| follow(signal, name, 11..=12)[1];
+        let cumulative = later(cumulative.gate(known[5]), "cumulative");
+        return Reports {
+            valid: packet[7],
+            findings: Findings {
+                outcome: outcome[7],
+                cumulative,
+                beyond_gap: m.lit(0, 11),
+                far: m.lit(0, 8),
+                near: m.lit(0, 64),
+                bitmap: m.lit(0, 64),
+            },
+            reach: no_reach(m, sizes),
+        };
+    }
+
+    // Clock 4: the write, and the read behind it.
+    let rows = m
+        .memory("rows", sizes.rows(), sizes.window)
+        .strobes(GROUP)
+        .read_during_write(ReadDuringWrite::New);
+    let row_address = sizes.row_address(op_4.space, op_4.index);
+    let has_row = if sizes.mrc {
+        m.high()
+    } else {
+        sizes.may_reorder(m, op_4.index)
+    };
+    let (clears, clear_address) = sweep.of(sizes.rows());
+    let group_4 = op_4.psn.part(GROUP_BITS, sizes.group_index_bits());
+    let strobe = m.lit(1, sizes.groups()) << group_4;
+    rows.write_strobed(
+        clears | at_4.group_changed,
+        clears.mux(clear_address, row_address),
+        at_4.group.gate(!clears).repeat(sizes.groups()),
+        clears.mux(strobe.lit(0), strobe) | clears.repeat(sizes.groups()),
+    );
+    let has_rows = follow(has_row, "has_row", 5..=10);
+    let row_5 = rows.read(m.high(), row_address).gate(has_rows[0]);
+    let row = follow(row_5, "row", 6..=11);
+    let ee = (op_4.psn - window_4.base).delayed("from_base_5");
+    let from_base = follow(ee, "from_base", 6..=10);
+
+    // Clock 6.
+    let (base_group, base_bit) = {
+        let place = base[1].part(0, sizes.window_bits);
+        (
+            place.part(GROUP_BITS, sizes.group_index_bits()),
+            place.part(0, GROUP_BITS),
+        )
+    };
+    let words: Vec<_> = (0..sizes.groups())
+        .map(|group| row[0].part(group * GROUP, GROUP))
+        .collect();
+    let holes: Vec<_> = words.iter().map(|word| !word.all()).collect();
+    let holes_7 = cat_lsb_first(&holes).delayed("groups_with_holes_7");
+    let below: Vec<_> = (0..GROUP).map(|bit| base_bit.gt(base_bit.lit(bit))).collect();
+    let own_free = (!base_group.select(&words) & !cat_lsb_first(&below)).delayed("own_free_7");
+    let base_group_7 = base_group.delayed("base_group_7");
+    // Clock 7.
+    let own = own_free.any();
+    let is_behind: Vec<_> = (0..sizes.groups())
+        .map(|group| holes_7.bit(group) & base_group_7.lt(base_group_7.lit(group)))
+        .collect();
+    let (behind, behind_index) = lowest(&is_behind);
+    let (before, before_index) = lowest(&holes_7.to_bits());
+    let chosen = own.mux(base_group_7, behind.mux(behind_index, before_index));
+    let group_8 = chosen.delayed("missing_group_8");
+    let own_8 = own.mux(own_free, own_free.lit(0)).delayed("own_free_8");
+    let full_8 = (!own & !behind & !before).delayed("window_full_8");
+    // Clock 8.
+    let words_8: Vec<_> = (0..sizes.groups())
+        .map(|group| row[2].part(group * GROUP, GROUP))
+        .collect();
+    let free = own_8.any().mux(own_8, !group_8.select(&words_8));
+    let (_, free_bit) = lowest(&free.to_bits());
+    let base_place = base[3].part(0, sizes.window_bits);
+    let missing = full_8.mux(base_place, cat(&[group_8, free_bit]));
+    let missing_9 = missing.delayed("missing_place_9");
+    let full_9 = full_8.delayed("window_full_9");
+    // Clock 9: a full window is as long as it is.
+    let steps = missing_9 - base[4].part(0, sizes.window_bits);
+    let run_10 = cat(&[full_9, steps]).delayed("run_10");
+    let room_10 = (run_10.lit(sizes.window) - cat(&[full_9, steps])).delayed("room_10");
+    let missing_10 = missing_9.delayed("missing_place_10");
+    let group_of = |place: Signal<'a>| place.part(GROUP_BITS, sizes.group_index_bits());
+    let near_words = Cut::words(sizes, row[3], group_of(missing_9), "near_words_10");
+    // Clock 10.
+    let near = near_words.bits(missing_10.part(0, GROUP_BITS), room_10);
+    let near_11 = near.delayed("near_11");
+    let cumulative = base[5] + run_10.zero_extend(24) - base[5].lit(1);
+    let cumulative_11 = cumulative.delayed("cumulative_11");
+    let beyond_11 = (count[5] - run_10).delayed("beyond_gap_11");
+    let refused = outcome[5].ge(outcome[5].lit(SequenceOutcome::Closed as u8));
+    let distance = from_base[4].zero_extend(25) - run_10.zero_extend(25);
+    let is_far = !from_base[4].msb() & !distance.msb() & !refused;
+    let far_bits = (sizes.window_bits + 1).saturating_sub(6).max(1);
+    let far_11 = distance.part(6, far_bits).gate(is_far).delayed("far_11");
+    let missing_11 = missing_10.delayed("missing_place_11");
+    let room_11 = room_10.delayed("room_11");
+    // Clock 11.
+    let skipped = (far_11.zero_extend(sizes.count_bits()) << 6).named("psns_before_bitmap");
+    let bitmap_place = missing_11 + skipped.part(0, sizes.window_bits);
+    let bitmap_words = Cut::words(sizes, row[5], group_of(bitmap_place), "bitmap_words_12");
+    let room_12 = (room_11 - skipped).delayed("room_12");
+    let place_12 = missing_11.part(0, GROUP_BITS).delayed("bitmap_bit_12");
+    // Clock 12.
+    let bitmap = bitmap_words.bits(place_12, room_12);
+    let of_known = |signal: Signal<'a>| signal.gate(known[7]);
+    let findings = Findings {
+        outcome: outcome[7],
+        cumulative: of_known(cumulative_11.delayed("cumulative_12")),
+        beyond_gap: of_known(beyond_11.delayed("beyond_gap_12").resize(11)),
+        far: of_known(far_11.delayed("far_12").zero_extend(8)),
+        near: of_known(near_11.delayed("near_12")),
+        bitmap: of_known(bitmap),
+    };
+    let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=10)[5];
+    let valid = follow(op_4.valid, "reach_valid", 5..=10);
+    for stage in &valid {
+        let _ = stage.reset(0);
+    }
+    let starved = op_4.starved & !at_4.credits.any();
+    Reports {
+        valid: packet[7],
+        findings,
+        reach: Reach {
+            valid: valid[5],
+            scan: carry(op_4.scan, "reach_scan"),
+            last: carry(op_4.advance & op_4.last, "reach_last"),
+            starved: carry(starved, "reach_starved"),
+            space: carry(op_4.space, "reach_space"),
+            index: carry(op_4.index, "reach_index"),
+            has_row: has_rows[5] & carry(op_4.in_table, "reach_in_table"),
+            base: base[5],
+            run: run_10,
+            credits: carry(at_4.credits, "reach_credits"),
+            window: carry(at_4.window, "reach_window"),
+        },
+    }
+}
+
+fn no_reach<'a>(m: Module<'a>, sizes: &Sizes) -> Reach<'a> {
+    Reach {
+        valid: m.low(),
+        scan: m.low(),
+        last: m.low(),
+        starved: m.low(),
+        space: m.low(),
+        index: m.lit(0, sizes.qpn_bits),
+        has_row: m.low(),
+        base: m.lit(0, 24),
+        run: m.lit(0, sizes.count_bits()),
+        credits: m.lit(0, sizes.credit_bits()),
+        window: m.lit(0, Window::packed_width()),
+    }
+}
+
+/// Bits of a row's number.
+pub(super) fn row_bits(sizes: &Sizes) -> u32 {
+    index_width(sizes.rows().into())
+}
