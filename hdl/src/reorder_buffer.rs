@@ -33,6 +33,8 @@ use turn::{MapEntry, ReadOut, TurnWires, map_address, queue, turns};
 
 /// Clocks from the edge that takes a descriptor to the edge at which its report is offered, where nothing waits.
 pub const REPORT_LATENCY: u64 = 13;
+/// The same for a packet that passes by the pool, if its payload is there.
+pub const PASS_LATENCY: u64 = 6;
 /// Packets between their descriptor and their report.
 const REPORTS: u32 = 32;
 /// Free slots that suffice for the packets in the pipeline.
@@ -52,7 +54,6 @@ pub mod observed {
 
 /// The block for this configuration.
 #[must_use]
-#[expect(clippy::too_many_lines, reason = "it connects the parts")]
 pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
     let sizes = Sizes::new(config);
     let m = context.module(&format!(

@@ -6,7 +6,6 @@
 use super::decide::Decision;
 use super::issue::{ContextFields, Wanted};
 use super::sizes::{GROUP, GROUP_BITS, Sizes, lowest};
-use super::turn::MapEntry;
 use crate::fields::Fields;
 use spraynic_config::Profile;
 use spraynic_config::descriptor::{Descriptor, QueuePairContext, QueuePairState};
@@ -195,7 +194,6 @@ pub(super) fn context_writer<'a>(
     m.assert("context_waits_for_its_write", contexts.valid | is(state::IDLE));
 
     let walking = is(state::WALK) | is(state::WALK_RESULT) | is(state::WALK_BITS);
-    let _ = MapEntry::width(sizes);
     ContextWriter {
         hold: (is(state::DRAIN)
             | ((is(state::FIRST) | is(state::FIRST_RESULT) | is(state::SECOND) | is(state::SECOND_RESULT)) & !opens)

@@ -153,7 +153,7 @@ struct Leaving<'a> {
 }
 
 /// Builds payload's ways. `taken`: a packet was taken, `kept` beside its payload; `slot_4` is the slot of a packet that is stored.
-#[expect(clippy::too_many_lines, reason = "one bus")]
+#[expect(clippy::too_many_arguments, reason = "each is another part of the block")]
 pub(super) fn bus<'a>(
     m: Module<'a>,
     sizes: &Sizes,

@@ -176,7 +176,7 @@ pub(super) struct ReadOut<'a> {
 }
 
 /// Builds queue, scan, enumeration and advance. `map_word` is the map's word, one clock behind `map_read`.
-#[expect(clippy::too_many_lines, reason = "one state machine")]
+#[expect(clippy::too_many_arguments, reason = "each is another part of the block")]
 pub(super) fn turns<'a>(
     m: Module<'a>,
     sizes: &Sizes,
@@ -241,7 +241,7 @@ pub(super) fn turns<'a>(
     let still = |count: Signal<'a>| count - (read_out.arrival_done & count.any()).zero_extend(5);
     before_turn.set(still(before_turn));
     m.when(decision.op_3.valid & decision.op_3.scan, || {
-        before_turn.set(still(undone))
+        before_turn.set(still(undone));
     });
 
     let run_limit = reach.run.lit(TURN);
