@@ -32,7 +32,7 @@ fn configs() -> [NicConfig; 4] {
         config.wire.max_mtu = mtu;
         config.receive.window = window;
         config.receive.reorder_queue_pairs = 4;
-        config.receive.guaranteed_slots = 3;
+        config.receive.guaranteed_slots = window / 4;
         config.receive.pool_slots = 2 * window;
         config.receive.receive_requests = 8;
         config.validate().unwrap_or_else(|error| panic!("{error}"));
@@ -321,7 +321,8 @@ fn every_counter_is_moved_by_the_random_traces() {
             &configs()[ALL],
             &Knobs {
                 seed,
-                packets: 700,
+                packets: [700, 2400][seed as usize % 2],
+                block: [24, 200][seed as usize % 2],
                 ..Knobs::default()
             },
         );
