@@ -39,7 +39,7 @@ fn configs() -> [NicConfig; 4] {
         config
     };
     [
-        config(Preset::G100, &Profile::ALL[..], 128, 1024),
+        config(Preset::G100, Profile::ALL, 128, 1024),
         config(Preset::Lab, &[Profile::Solar], 64, 256),
         config(Preset::G25, &[Profile::Mrc], 128, 256),
         config(Preset::Lab, &[Profile::Roce], 64, 256),
