@@ -1,7 +1,7 @@
 //! The tables of the block: block RAMs, one word for each queue pair or each sequence space.
 //!
-//! A word is read when its operation enters, judged two clocks later, and written back in that clock. An operation one clock behind on the
-//! same word gets it by a bypass, two clocks behind by the RAM's own. What the words mean is the judge's business.
+//! A word is read when its operation enters, judged two clocks later, and written back in the clock behind that. An operation one or two clocks
+//! behind on the same word gets it by a bypass, three clocks behind by the RAM's own. What the words mean is the judge's business.
 
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle};
 
@@ -98,8 +98,7 @@ impl<B> Table<B> {
         let next = B::wires(m, &format!("next_{name}"));
         let read = memory.read(access.enters, access.read);
         let same = (access.valid & access.ahead.eq(access.write)).named(&format!("same_{name}_behind"));
-        let word = m.reg(&format!("{name}_2"), B::packed_width());
-        word.set(same.mux(next.pack(), read));
+        // The write leaves from registers: the RAM is far, and judgement is long.
         let (enable, address, data) = match sweep {
             None => (access.valid, access.write, next.pack()),
             Some(sweep) => {
@@ -112,7 +111,14 @@ impl<B> Table<B> {
                 )
             }
         };
-        memory.write(enable, address, data);
+        let writes = m.reg(&format!("{name}_writes"), 1).reset(0);
+        writes.set(enable);
+        let index = address.delayed(&format!("{name}_index"));
+        let written = data.delayed(&format!("{name}_written"));
+        memory.write(writes, index, written);
+        let same_before = (writes & access.ahead.eq(index)).named(&format!("same_{name}_two_behind"));
+        let word = m.reg(&format!("{name}_2"), B::packed_width());
+        word.set(same.mux(next.pack(), same_before.mux(written, read)));
         Self {
             word: B::unpack(word).named(name),
             next,
