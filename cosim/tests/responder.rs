@@ -3,9 +3,12 @@
 #[path = "common/blocks.rs"]
 mod blocks;
 mod common;
+#[path = "responder/events.rs"]
+mod events;
 #[path = "responder/traffic.rs"]
 mod traffic;
 
+use events::{Event, Fault, What};
 use proptest::prelude::*;
 use spraynic_config::descriptor::{Descriptor, MemoryAccess, PayloadWrite, QueuePairState, SequencedPacket};
 use spraynic_config::{NicConfig, Preset, Profile};
@@ -15,7 +18,7 @@ use spraynic_cosim::{
 use spraynic_golden::memory_regions::{self, MemoryRegions};
 use spraynic_golden::responder::{Config, Counters, Given, Posted, Responder};
 use spraynic_rtl::Context;
-use traffic::{BASE, Event, FLEETING_KEY, Fault, KEY, Step, Traffic, What, context};
+use traffic::{BASE, FLEETING_KEY, KEY, Step, Traffic, context};
 
 const OUTPUTS: [&str; 6] = [
     "m_axis",
@@ -287,7 +290,7 @@ proptest! {
     #![proptest_config(common::config(120, "responder"))]
     #[test]
     fn all_outputs_and_counters_equal_the_golden_model(
-        events in traffic::events(), seed in any::<u64>(), timing in timing(),
+        events in events::events(), seed in any::<u64>(), timing in timing(),
     ) {
         if common::have_verilator() {
             let steps = opened(Traffic::new(&config(0)).steps(&events, seed));
@@ -297,7 +300,7 @@ proptest! {
 
     #[test]
     fn smaller_configurations_equal_it_too(
-        index in 1..3usize, events in traffic::events(), seed in any::<u64>(), timing in timing(),
+        index in 1..3usize, events in events::events(), seed in any::<u64>(), timing in timing(),
     ) {
         if common::have_verilator() {
             let steps = opened(Traffic::new(&config(index)).steps(&events, seed));
@@ -314,7 +317,7 @@ fn the_traffic_reaches_every_counter() {
     let mut runner = TestRunner::deterministic();
     let mut sums = std::collections::BTreeMap::new();
     for seed in 0..300 {
-        let events = traffic::events().new_tree(&mut runner).expect("events").current();
+        let events = events::events().new_tree(&mut runner).expect("events").current();
         let index = seed % 3;
         let steps = opened(Traffic::new(&config(index)).steps(&events, seed as u64));
         let mut golden = Golden::default();
@@ -329,7 +332,7 @@ fn the_traffic_reaches_every_counter() {
 }
 
 /// Events of queue pair `qpn` alone, all right.
-fn events(qpn: u32, whats: impl IntoIterator<Item = What>) -> Vec<Step> {
+fn of(qpn: u32, whats: impl IntoIterator<Item = What>) -> Vec<Step> {
     let numbered = whats.into_iter().zip((2..).step_by(2));
     let events: Vec<Event> = numbered.map(|(what, number)| Event { qpn, what, number }).collect();
     opened(Traffic::new(&config(0)).steps(&events, 1))
@@ -370,7 +373,7 @@ fn a_zero_length_write_or_send_takes_one_psn_and_needs_no_key() {
             write(0),
             send(0),
         ];
-        let outcome = check(0, &events(qpn, whats), &AT_ONCE).unwrap();
+        let outcome = check(0, &of(qpn, whats), &AT_ONCE).unwrap();
         let found: Vec<_> = writes(&outcome)
             .iter()
             .map(|write| (write.psn, write.msn, write.discard, write.completion, write.answer))
@@ -388,7 +391,7 @@ fn a_write_longer_than_8_kib_keeps_every_byte_and_its_place() {
         return;
     }
     for qpn in QPNS {
-        let outcome = check(0, &events(qpn, [write(8193), write(1)]), &AT_ONCE).unwrap();
+        let outcome = check(0, &of(qpn, [write(8193), write(1)]), &AT_ONCE).unwrap();
         let writes = writes(&outcome);
         let data: Vec<_> = writes.iter().filter(|write| write.length > 0).collect();
         assert_eq!(data.len(), 34);
@@ -405,7 +408,7 @@ fn a_duplicate_read_while_the_first_is_answered_is_executed_again() {
     if !common::have_verilator() {
         return;
     }
-    let steps = events(
+    let steps = of(
         0,
         [
             What::Request { length: 9000 },
@@ -457,7 +460,7 @@ fn no_access_leaves_its_region_at_the_end_of_the_address_space() {
             BASE.wrapping_neg(),
         ] {
             let whats = [write(4), What::Fault(Fault::Offset(offset)), write(4), write(4)];
-            let outcome = check(0, &events(qpn, whats), &AT_ONCE).unwrap();
+            let outcome = check(0, &of(qpn, whats), &AT_ONCE).unwrap();
             let refused: Vec<_> = writes(&outcome)
                 .iter()
                 .filter(|write| write.length > 0)
@@ -482,7 +485,7 @@ fn a_retry_with_the_other_generation_of_a_key_is_judged_by_itself() {
         write(8),
     ];
     let timing = Timing { pace: 20, ..AT_ONCE };
-    let outcome = check(0, &events(1, whats), &timing).unwrap();
+    let outcome = check(0, &of(1, whats), &timing).unwrap();
     let found: Vec<_> = writes(&outcome)
         .iter()
         .map(|write| (write.discard, write.answer, write.msn))
@@ -513,7 +516,7 @@ fn a_write_right_behind_a_send_with_invalidate_finds_the_key_dead() {
             write(8),
         ];
         let timing = Timing { regions, ..AT_ONCE };
-        let outcome = check(0, &events(1, whats), &timing).unwrap();
+        let outcome = check(0, &of(1, whats), &timing).unwrap();
         let found: Vec<_> = writes(&outcome)
             .iter()
             .map(|write| (write.discard, write.syndrome))
@@ -539,7 +542,7 @@ fn a_failed_queue_pair_gives_every_receive_request_back_in_order() {
     let mut timing = AT_ONCE;
     timing.sinks[0] = Pattern::Bursts { on: 1, off: 7 };
     timing.pace = 20;
-    let outcome = check(0, &events(1, whats), &timing).unwrap();
+    let outcome = check(0, &of(1, whats), &timing).unwrap();
     let ended: Vec<u64> = writes(&outcome)
         .iter()
         .filter(|write| write.completion)
@@ -565,7 +568,7 @@ fn one_packet_in_two_clocks_of_one_queue_pair() {
         (2, vec![write(8000); 3], 96 + 3, false),
     ];
     for (qpn, whats, count, short) in cases {
-        let mut steps = events(qpn, whats);
+        let mut steps = of(qpn, whats);
         steps.retain(|step| !matches!(step, Step::Context(context) if context.qpn != qpn));
         // Receive requests first.
         let timing = Timing {
@@ -604,7 +607,7 @@ fn the_latency_is_as_documented() {
             regions,
             ..AT_ONCE
         };
-        let outcome = check(0, &events(1, [before, what]), &timing).unwrap();
+        let outcome = check(0, &of(1, [before, what]), &timing).unwrap();
         let taken = outcome.accepted("s_axis")[0].last_cycle;
         let given = outcome.received("m_axis")[0].last_cycle;
         assert_eq!(given - taken, clocks, "memory_regions answers in {regions} clocks");
@@ -628,7 +631,7 @@ fn context_writes_flushes_and_invalidations_take_as_long_as_documented() {
     let requests = (0..16).map(|_| What::Request { length: 9000 });
     let error = [What::State(QueuePairState::Error), What::State(QueuePairState::Error)];
     let timing = Timing { pace: 4, ..AT_ONCE };
-    let outcome = check(0, &events(1, requests.chain(error)), &timing).unwrap();
+    let outcome = check(0, &of(1, requests.chain(error)), &timing).unwrap();
     let given = outcome.received("m_axis");
     assert_eq!(given[15].last_cycle - given[0].last_cycle, 15 * 3);
 
@@ -644,7 +647,7 @@ fn context_writes_flushes_and_invalidations_take_as_long_as_documented() {
             regions,
             ..AT_ONCE
         };
-        let outcome = check(0, &events(1, whats), &timing).unwrap();
+        let outcome = check(0, &of(1, whats), &timing).unwrap();
         let taken = outcome.accepted("s_axis");
         assert_eq!(taken[1].last_cycle - taken[0].last_cycle, 13 + regions);
     }
