@@ -385,7 +385,7 @@ fn one_packet_a_clock_without_payload() {
         let latency = frames[0].first_cycle - outcome.accepted("s_axis")[0].last_cycle;
         assert_eq!(
             latency,
-            if size.1 > 32 { 6 } else { 5 },
+            if size.1 > 32 { 7 } else { 6 },
             "clocks from PayloadWrite to answer, as documented"
         );
     }

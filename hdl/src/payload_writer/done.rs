@@ -54,33 +54,44 @@ pub(super) fn done<'a>(
     } = *inputs;
     let index_bits = config.qpn_bits();
     let in_table = |qpn: Signal<'a>| !(qpn >> index_bits).any();
-    let sweep::Sweep {
-        active: clearing,
-        index: clear_index,
-    } = sweep::after_reset(m, index_bits);
+    let clear = sweep::after_reset(m, index_bits);
 
-    // The oldest packet, and whether its queue pair is failed.
-    let held = m.reg("head_valid", 1).reset(0);
-    let word = m.reg("head", waiting.data.width());
-    let leaves = m.wire("head_leaves", 1);
+    // The packet behind the oldest one, whose queue pair is looked up.
     let packet_bits = PayloadWrite::width();
-    waiting.ready.set((!held | leaves) & !clearing);
+    let qpn_of = |word: Signal<'a>| Fields::unpack::<PayloadWrite>(word.part(0, packet_bits)).get("qpn");
+    let next_valid = m.reg("next_valid", 1).reset(0);
+    let next = m.reg("next", waiting.data.width());
+    let held = m.reg("head_valid", 1).reset(0);
+    let leaves = m.wire("head_leaves", 1);
+    let moves = (!held | leaves).named("head_moves");
+    waiting.ready.set((!next_valid | moves) & !clear.active);
     m.when(waiting.fires(), || {
-        held.set_lit(1);
-        word.set(waiting.data);
+        next_valid.set_lit(1);
+        next.set(waiting.data);
     })
-    .else_when(leaves, || held.set_lit(0));
-    let packet = Fields::unpack::<PayloadWrite>(word.part(0, packet_bits));
-    let is_written = word.bit(packet_bits);
-    let next_qpn = Fields::unpack::<PayloadWrite>(waiting.data.part(0, packet_bits)).get("qpn");
+    .else_when(moves, || next_valid.set_lit(0));
     let failures = m
         .memory("failed_queue_pairs", config.queue_pairs.count, 1)
         .read_during_write(ReadDuringWrite::New);
-    let failed_before = failures.read(waiting.fires(), next_qpn.part(0, index_bits));
+    let next_failed = failures.read(waiting.fires(), qpn_of(waiting.data).part(0, index_bits));
 
-    let refused = (is_written & written.data).named("refused");
+    // The oldest packet. What it finds out about its queue pair when it leaves holds for the next one already.
+    let word = m.reg("head", waiting.data.width());
+    let failed_before = m
+        .reg("head_failed", 1)
+        .doc("an earlier write of the oldest packet's queue pair was refused");
+    let fails = m.wire("queue_pair_fails", 1);
+    let packet = Fields::unpack::<PayloadWrite>(word.part(0, packet_bits));
     let qpn = packet.get("qpn");
-    let failed = (refused | (failed_before & in_table(qpn))).named("failed");
+    m.when(moves, || {
+        held.set(next_valid);
+        word.set(next);
+        let fails_now = fails & qpn_of(next).eq(qpn);
+        failed_before.set((next_failed & in_table(qpn_of(next))) | fails_now);
+    });
+    let is_written = word.bit(packet_bits);
+    let refused = (is_written & written.data).named("refused");
+    let failed = (refused | failed_before).named("failed");
 
     // It leaves when memory has its write, and what it gives has room.
     let completion_valid = m.reg("completion_valid", 1).reset(0);
@@ -92,15 +103,15 @@ pub(super) fn done<'a>(
     written.ready.set(room & is_written);
     leaves.set(room & (!is_written | written.valid));
 
-    let fails = (leaves & refused & in_table(qpn)).named("queue_pair_fails");
+    fails.set(leaves & refused & in_table(qpn));
     let context = Fields::unpack::<QueuePairContext>(contexts.data);
     let context_qpn = context.get("qpn");
-    contexts.ready.set(!clearing & !fails);
+    contexts.ready.set(!clear.active & !fails);
     let clears = contexts.fires() & in_table(context_qpn) & !receives(context.get("state"));
     failures.write(
-        clearing | fails | clears,
-        clearing.mux(
-            clear_index,
+        clear.active | fails | clears,
+        clear.active.mux(
+            clear.index,
             fails.mux(qpn.part(0, index_bits), context_qpn.part(0, index_bits)),
         ),
         fails,
