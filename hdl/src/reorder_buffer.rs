@@ -208,11 +208,18 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         } else {
             m.low()
         };
+        let number = m
+            .reg("packet_number", turn::NUMBER_BITS)
+            .reset(0)
+            .doc("number of the packet in clock 4");
+        number.ignore();
+        m.when(op_4.valid & op_4.packet, || number.set(number + number.lit(1)));
         let stored = MapEntry {
             special: op_4.needs,
             whole: mrc.mux(op_4.ends, op_4.has_payload),
             beats: op_4.beats,
             slot: slot_4,
+            number,
         };
         map.write(
             at_4.keeps,

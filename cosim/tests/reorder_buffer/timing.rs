@@ -78,7 +78,7 @@ fn reversed_runs_leave_at_nearly_a_beat_a_clock() {
     }
     const RUN: u32 = 32;
     const RUNS: u32 = 8;
-    for (bytes, share) in [(1024, 82), (256, 75)] {
+    for (bytes, share) in [(1024, 92), (256, 80)] {
         let reversed = (0..RUNS).flat_map(|run| (0..RUN).rev().map(move |psn| (0, run * RUN + psn)));
         let (outcome, counters) = checked(&solar_trace(1, reversed, bytes));
         assert_eq!(counters.released + counters.passed, RUN * RUNS);

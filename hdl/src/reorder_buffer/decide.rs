@@ -104,6 +104,8 @@ pub(super) struct Decision<'a> {
     pub(super) at_4: Decided<'a>,
     /// Clock 3: the packet takes the slot that is offered.
     pub(super) takes_slot: Signal<'a>,
+    /// Clock 3: the packet is given from the bus.
+    pub(super) passes: Signal<'a>,
 }
 
 /// Builds clocks 0 to 4 for the operations of clock 0.
@@ -310,6 +312,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         op_4,
         at_4: at_3.delayed("decided"),
         takes_slot: stored,
+        passes: passes | repeats,
     }
 }
 

@@ -234,9 +234,11 @@ pub(super) fn bus<'a>(
             let beat = m.reg("read_beat", sizes.beat_bits).reset(0);
             let payload_follows = entry.map.whole & !entry.retires;
             let is_last = !payload_follows | beat.eq(entry.map.beats.resize(sizes.beat_bits));
-            let goes = (entry.valid & free).named("read_out_goes");
+            // Only the first beat waits: later ones hold the port, for which a packet on the bus may wait.
+            let there = entry.valid & (beat.any() | !entry.on_bus);
+            let goes = (there & free).named("read_out_goes");
             m.when(goes, || beat.set((beat + beat.lit(1)).gate(!is_last)));
-            m.when(free, || busy.set(entry.valid));
+            m.when(free, || busy.set(there));
             let held = |signal: Signal<'a>, name: &str| {
                 let register = m.reg(name, signal.width());
                 m.when(goes, || register.set(signal));

@@ -28,14 +28,19 @@ pub(super) struct MapEntry<'a> {
     /// solar: beats less one, and slot.
     pub(super) beats: Signal<'a>,
     pub(super) slot: Signal<'a>,
+    /// solar: number of the packet among those that were decided.
+    pub(super) number: Signal<'a>,
 }
 
+/// Bits of a packet's number: so many that one seldom looks as if it were on the bus again.
+pub(super) const NUMBER_BITS: u32 = 12;
+
 impl<'a> MapEntry<'a> {
-    fn widths(sizes: &Sizes) -> [u32; 2] {
+    fn widths(sizes: &Sizes) -> [u32; 3] {
         if sizes.solar {
-            [sizes.beat_bits, sizes.slot_bits]
+            [sizes.beat_bits, sizes.slot_bits, NUMBER_BITS]
         } else {
-            [1, 1]
+            [1, 1, NUMBER_BITS]
         }
     }
 
@@ -49,7 +54,7 @@ impl<'a> MapEntry<'a> {
 
     pub(super) fn pack(&self, sizes: &Sizes) -> Signal<'a> {
         if sizes.solar {
-            cat_lsb_first(&[self.special, self.whole, self.beats, self.slot])
+            cat_lsb_first(&[self.special, self.whole, self.beats, self.slot, self.number])
         } else {
             cat_lsb_first(&[self.special, self.whole])
         }
@@ -57,17 +62,22 @@ impl<'a> MapEntry<'a> {
 
     pub(super) fn unpack(sizes: &Sizes, packed: Signal<'a>) -> Self {
         let m = packed.module();
-        let [beat_bits, slot_bits] = Self::widths(sizes);
-        let (beats, slot) = if sizes.solar {
-            (packed.part(2, beat_bits), packed.part(2 + beat_bits, slot_bits))
+        let [beat_bits, slot_bits, number_bits] = Self::widths(sizes);
+        let (beats, slot, number) = if sizes.solar {
+            (
+                packed.part(2, beat_bits),
+                packed.part(2 + beat_bits, slot_bits),
+                packed.part(2 + beat_bits + slot_bits, number_bits),
+            )
         } else {
-            (m.lit(0, 1), m.lit(0, 1))
+            (m.lit(0, 1), m.lit(0, 1), m.lit(0, number_bits))
         };
         Self {
             special: packed.bit(0),
             whole: packed.bit(1),
             beats,
             slot,
+            number,
         }
     }
 }
@@ -138,6 +148,8 @@ impl<'a> TurnWires<'a> {
 pub(super) struct Entry<'a> {
     /// There is one.
     pub(super) valid: Signal<'a>,
+    /// It may not be in its slot yet: it must not begin.
+    pub(super) on_bus: Signal<'a>,
     pub(super) map: MapEntry<'a>,
     pub(super) psn: Signal<'a>,
     /// mrc: nothing is read.
@@ -226,22 +238,37 @@ pub(super) fn turns<'a>(
     ready.ready.set(wires.scan.issued);
     m.when(wires.scan.issued, || scanning.set_lit(1));
 
-    // What had arrived when the scan came must be in its slot, or have left, before the turn begins.
+    // What had passed by when the scan came must have left before the turn begins; what is stored, before it is read out.
     let undone = m
         .reg("undone", 5)
         .reset(0)
         .doc("packets that were decided and are still on the bus");
+    let first_undone = m
+        .reg("first_undone", NUMBER_BITS)
+        .reset(0)
+        .doc("number of the first of them");
+    let before_pass = m
+        .reg("before_pass", 5)
+        .reset(0)
+        .doc("packets on the bus up to the last one that passes by");
     let arrives = decision.op_3.valid & decision.op_3.packet;
     m.when(arrives & !read_out.arrival_done, || undone.set(undone + undone.lit(1)))
         .else_when(!arrives & read_out.arrival_done, || undone.set(undone - undone.lit(1)));
+    m.when(read_out.arrival_done, || {
+        first_undone.set(first_undone + first_undone.lit(1))
+    });
     let before_turn = m
         .reg("before_turn", 5)
         .reset(0)
         .doc("packets to be done with before the next turn");
     let still = |count: Signal<'a>| count - (read_out.arrival_done & count.any()).zero_extend(5);
+    before_pass.set(still(before_pass));
+    m.when(decision.passes, || {
+        before_pass.set(undone - read_out.arrival_done.zero_extend(5) + undone.lit(1));
+    });
     before_turn.set(still(before_turn));
     m.when(decision.op_3.valid & decision.op_3.scan, || {
-        before_turn.set(still(undone));
+        before_turn.set(still(before_pass));
     });
 
     let run_limit = reach.run.lit(TURN);
@@ -328,9 +355,13 @@ pub(super) fn turns<'a>(
     let word = cat_lsb_first(&[map_word, looked_psn]);
     let (entry_valid, entry_word) = queue(m, "entries", ENTRIES, (enters, word), read_out.takes);
     let map_bits = MapEntry::width(sizes);
+    let map = MapEntry::unpack(sizes, entry_word.part(0, map_bits));
+    // A number that came around again only waits for packets that are done with soon.
+    let on_bus = (map.number - first_undone).lt(undone.zero_extend(NUMBER_BITS)) & !mrc;
     let entry = Entry {
         valid: entry_valid,
-        map: MapEntry::unpack(sizes, entry_word.part(0, map_bits)),
+        on_bus: on_bus.named("entry_is_on_the_bus"),
+        map,
         psn: entry_word.part(map_bits, 24),
         retires: mrc,
         index,
