@@ -255,7 +255,7 @@ pub(super) fn turns<'a>(
     m.when(arrives & !read_out.arrival_done, || undone.set(undone + undone.lit(1)))
         .else_when(!arrives & read_out.arrival_done, || undone.set(undone - undone.lit(1)));
     m.when(read_out.arrival_done, || {
-        first_undone.set(first_undone + first_undone.lit(1))
+        first_undone.set(first_undone + first_undone.lit(1));
     });
     let before_turn = m
         .reg("before_turn", 5)
