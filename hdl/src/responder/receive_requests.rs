@@ -111,7 +111,7 @@ pub(super) fn rings<'a>(
     let tail = pointers.part(2 + pointer_bits, pointer_bits).named("tail");
     let rqmsn = pointers.part(2 + 2 * pointer_bits, 16).named("rqmsn");
 
-    let in_table = (!(two.qpn >> index_bits).any()).named("in_table");
+    let in_table = (!(one.qpn >> index_bits).any()).delayed("in_table");
     let receives = (in_table & state.eq_lit(RECEIVES)).named("receives");
     let waiting = head.ne(tail).named("receive_request_waiting");
     let full = (head ^ tail).eq_lit(depth).named("receive_requests_full");
@@ -146,9 +146,16 @@ pub(super) fn rings<'a>(
 
     // The ring of receive requests.
     let request = cat_lsb_first(&[two.length, two.compare, two.swap_add]);
-    let ring = m.memory("receive_requests", config.queue_pairs.count * depth, request.width());
+    // Written a clock later, from registers: the ring is spread over many RAMs.
+    let ring = m
+        .memory("receive_requests", config.queue_pairs.count * depth, request.width())
+        .read_during_write(ReadDuringWrite::New);
     let place = |pointer: Signal<'a>| cat(&[index(two), pointer.part(0, place_bits)]);
-    ring.write(posted, place(tail), request);
+    ring.write(
+        posted.delayed("posted_3"),
+        place(tail).delayed("posted_place_3"),
+        request.delayed("posted_request_3"),
+    );
     let request = ring.read(m.high(), place(head));
 
     let rqmsn_in_ring = (!((two.rqmsn - rqmsn) >> place_bits).any()).named("rqmsn_in_ring");
