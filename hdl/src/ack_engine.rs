@@ -169,13 +169,17 @@ pub fn ack_engine<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a
     );
 
     let ring = timer::Request::wires(m, "ring");
-    let has_place = m.wire("has_place", 1);
     // Every space is cleared after reset.
     let sweep = sweep::after_reset(m, config.qpn_bits() + 1);
-    let may_enter = (has_place & !sweep.active).named("may_enter");
+    // A register, so that nothing stands before the choice of who enters.
+    let may_enter = m
+        .reg("may_enter", 1)
+        .reset(0)
+        .doc("the tables are cleared, and there is a place in the queue");
     let entered = entry::entry(m, inputs, ring, pacing.time_ns, may_enter);
     let judged = judge::judge(m, config, &entered, pacing, sweep);
     ring.set(&timer::timer(m, config, &judged, pacing.time_ns, entered.timer_taken));
-    has_place.set(output::output(m, window, &judged, entered.enters, packets));
+    let has_place = output::output(m, window, &judged, entered.enters, packets);
+    may_enter.set(has_place & !sweep.active);
     m.finish()
 }

@@ -323,7 +323,7 @@ pub fn packet_parser<'a>(context: &'a Context, parser: &PacketParser) -> Result<
     queue.pop.set(descriptor_pop);
     m.when(load, || {
         out_valid.set(queue.valid);
-        out.set(queue.head);
+        out.set(judge::clear_behind_extension(queue.head));
     });
     descriptors.data.set(out);
     descriptors.valid.set(out_valid);

@@ -155,19 +155,10 @@ pub(super) fn judge<'a>(
 
     let queue_pair_of = |operation: &Operation<'a>| operation.qpn.part(0, index_bits);
     let space_of = |operation: &Operation<'a>| spraynic_rtl::cat(&[queue_pair_of(operation), operation.space]);
-    let of_queue_pair = Access {
-        enters: entered.enters,
-        read: queue_pair_of(&entered.operation),
-        ahead: queue_pair_of(&ahead),
-        valid,
-        write: queue_pair_of(&operation),
-    };
-    let of_space = Access {
-        read: space_of(&entered.operation),
-        ahead: space_of(&ahead),
-        write: space_of(&operation),
-        ..of_queue_pair
-    };
+    let stages = [&entered.operation, &ahead, &operation];
+    let stages_valid = [entered.enters, valid_1, valid];
+    let of_queue_pair = Access::new(m, "of_queue_pair", stages_valid, stages.map(queue_pair_of));
+    let of_space = Access::new(m, "of_space", stages_valid, stages.map(space_of));
     let queue_pairs = Table::<QueuePair<'_>>::new(m, "queue_pair", count, of_queue_pair, Some(sweep));
     let acks = Table::<LastAck<'_>>::new(m, "last_ack", count, of_queue_pair, None);
     let cnps = Table::<NextCnp<'_>>::new(m, "next_cnp", count, of_queue_pair, None);

@@ -19,7 +19,7 @@ const INDEX_BITS: u32 = QUEUE_DEPTH.trailing_zeros();
 /// Words of 4 bytes of a CNP behind its BTH, all zero \[IBA annex A17\].
 const CNP_WORDS: u32 = 4;
 
-/// Builds queue and output; returns whether there is a place for one more operation.
+/// Builds queue and output; returns whether there is a place for one more operation in the next clock, whatever enters in this one.
 pub(super) fn output<'a>(
     m: Module<'a>,
     window: u32,
@@ -76,7 +76,7 @@ pub(super) fn output<'a>(
     let returned = done.zero_extend(INDEX_BITS + 1) + (judged.valid & !gives).zero_extend(INDEX_BITS + 1);
     taken.set(taken + enters.zero_extend(INDEX_BITS + 1) - returned);
     m.assert("places_are_kept", taken.le(m.lit(places, INDEX_BITS + 1)));
-    taken.lt(m.lit(places, INDEX_BITS + 1))
+    taken.lt(m.lit(places - 1, INDEX_BITS + 1))
 }
 
 /// The descriptor of the first or second packet of a word.

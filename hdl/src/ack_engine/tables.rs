@@ -1,7 +1,7 @@
 //! The tables of the block: block RAMs, one word for each queue pair or each sequence space.
 //!
-//! A word is read when its operation enters, judged two clocks later, and written back in the clock behind that. An operation one or two clocks
-//! behind on the same word gets it by a bypass, three clocks behind by the RAM's own. What the words mean is the judge's business.
+//! A word is read when its operation enters, judged two clocks later, and written back in the clock behind that. An operation one, two
+//! or three clocks behind on the same word gets it by a bypass. What the words mean is the judge's business.
 
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle};
 
@@ -66,16 +66,35 @@ bundle! {
 /// Where a table is read and written.
 #[derive(Clone, Copy)]
 pub(super) struct Access<'a> {
-    /// An operation enters: its word is read.
-    pub(super) enters: Signal<'a>,
-    /// Word to read.
-    pub(super) read: Signal<'a>,
-    /// Word of the operation one clock before judgement.
-    pub(super) ahead: Signal<'a>,
-    /// There is an operation in judgement.
-    pub(super) valid: Signal<'a>,
-    /// Word of the operation in judgement.
-    pub(super) write: Signal<'a>,
+    enters: Signal<'a>,
+    read: Signal<'a>,
+    valid: Signal<'a>,
+    write: Signal<'a>,
+    /// The operation one clock before judgement is of the same word as the one that so many clocks ago, less one, stood where it stands.
+    behind: [Signal<'a>; 3],
+}
+
+impl<'a> Access<'a> {
+    /// Whether there is an operation at entry, one clock before judgement and in judgement, and the words that they concern.
+    pub(super) fn new(m: Module<'a>, name: &str, valid: [Signal<'a>; 3], word: [Signal<'a>; 3]) -> Self {
+        // Compared in the clock of entry, so that the choice of the word waits for the RAM alone.
+        let written = m.reg(&format!("{name}_written"), 1).reset(0);
+        written.set(valid[2]);
+        let index = word[2].delayed(&format!("{name}_index"));
+        let earlier = [
+            ("one", valid[1], word[1]),
+            ("two", valid[2], word[2]),
+            ("three", written, index),
+        ];
+        Self {
+            enters: valid[0],
+            read: word[0],
+            valid: valid[2],
+            write: word[2],
+            behind: earlier
+                .map(|(clocks, valid, other)| (valid & word[0].eq(other)).delayed(&format!("{name}_{clocks}_behind"))),
+        }
+    }
 }
 
 /// A table with the word of the operation in judgement.
@@ -94,10 +113,9 @@ impl<B> Table<B> {
     {
         let memory = m
             .memory(name, depth, B::packed_width())
-            .read_during_write(ReadDuringWrite::New);
+            .read_during_write(ReadDuringWrite::DontCare);
         let next = B::wires(m, &format!("next_{name}"));
         let read = memory.read(access.enters, access.read);
-        let same = (access.valid & access.ahead.eq(access.write)).named(&format!("same_{name}_behind"));
         // The write leaves from registers: the RAM is far, and judgement is long.
         let (enable, address, data) = match sweep {
             None => (access.valid, access.write, next.pack()),
@@ -116,9 +134,11 @@ impl<B> Table<B> {
         let index = address.delayed(&format!("{name}_index"));
         let written = data.delayed(&format!("{name}_written"));
         memory.write(writes, index, written);
-        let same_before = (writes & access.ahead.eq(index)).named(&format!("same_{name}_two_behind"));
+        let before = written.delayed(&format!("{name}_written_before"));
         let word = m.reg(&format!("{name}_2"), B::packed_width());
-        word.set(same.mux(next.pack(), same_before.mux(written, read)));
+        let [one, two, three] = access.behind;
+        let in_registers = two.mux(written, before).named(&format!("{name}_in_registers"));
+        word.set(one.mux(next.pack(), (two | three).mux(in_registers, read)));
         Self {
             word: B::unpack(word).named(name),
             next,

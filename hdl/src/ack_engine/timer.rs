@@ -62,7 +62,8 @@ pub(super) fn timer<'a>(
     let valid_3 = m.reg("ring_valid_3", 1).reset(0);
     let [space_1, space_2, space_3] = [1, 2, 3].map(|clock| m.reg(&format!("ring_space_{clock}"), index_bits));
     let looked_at = Unreported::regs(m, "ring_2");
-    let (due, idle, epoch) = (m.reg("ring_due", 1), m.reg("ring_idle", 1), m.reg("ring_epoch", 3));
+    let (due, idle) = (m.reg("ring_due", 1).reset(0), m.reg("ring_idle", 1).reset(0));
+    let epoch = m.reg("ring_epoch", 3);
     m.when(advances, || {
         valid_1.set(first.valid);
         space_1.set(first.data);
@@ -71,20 +72,22 @@ pub(super) fn timer<'a>(
         looked_at.set(&Unreported::unpack(read));
         valid_3.set(valid_2);
         space_3.set(space_2);
-        due.set(looked_at.unreported & time_ns.ge(looked_at.deadline));
-        idle.set(!looked_at.unreported);
+        due.set(valid_2 & looked_at.unreported & time_ns.ge(looked_at.deadline));
+        idle.set(valid_2 & !looked_at.unreported);
         epoch.set(looked_at.epoch);
     });
 
     // What does not leave goes back to the end. Who joins goes first.
-    let goes_back = (valid_3 & !due & !taken).named("ring_goes_back");
-    joins.valid.set(judged.joins_ring | goes_back);
+    let may_go_back = (valid_3 & !due).named("ring_may_go_back");
+    joins.valid.set(judged.joins_ring | (may_go_back & !taken));
     joins.data.set(judged.joins_ring.mux(judged.space, space_3));
-    advances.set(!valid_3 | taken | (goes_back & !judged.joins_ring));
+    // `taken` comes late.
+    let passes = (!valid_3 | (may_go_back & !judged.joins_ring)).named("ring_passes");
+    advances.set(passes | taken);
     m.assert("ring_has_room", !joins.valid | joins.ready);
     Request {
-        due: valid_3 & due,
-        idle: valid_3 & idle,
+        due,
+        idle,
         space: space_3.zero_extend(17),
         epoch,
     }

@@ -85,7 +85,9 @@ pub(super) struct Classified<'a> {
     pub(super) ip_payload: Signal<'a>,
     /// Bytes between BTH and ICRC by the IP length, two's complement, [`POSITION_BITS`]: extension headers, payload, padding.
     pub(super) body: Signal<'a>,
-    /// The same without padding.
+    /// Bytes behind the BTH by the IP length, ICRC included, two's complement, [`POSITION_BITS`].
+    pub(super) ip_behind_bth: Signal<'a>,
+    /// `body` without padding.
     pub(super) unpadded: Signal<'a>,
     /// Words from byte 2 of the frame to the end of the BTH, 5 bits.
     pub(super) bth_end_words: Signal<'a>,
@@ -205,6 +207,8 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
     let behind_ip = i64::from(UDP_BYTES + BTH_BYTES + ICRC_BYTES);
     let with_ipv4 = behind_ip + i64::from(IPV4_BYTES);
     let body = wide + by_version(-behind_ip, -with_ipv4);
+    let icrc = i64::from(ICRC_BYTES);
+    let ip_behind_bth = wide + by_version(icrc - behind_ip, icrc - with_ipv4);
     let pad_count = transport.part((UDP_BYTES + 1) * 8 + 4, 2);
     let less: Vec<_> = (0..4)
         .map(|pad| by_version(-behind_ip - pad, -with_ipv4 - pad))
@@ -299,6 +303,7 @@ pub(super) fn classify<'a>(m: Module<'a>, parser: &PacketParser, window: &Window
         holds_bth: register("holds_bth", holds(UDP_BYTES + BTH_BYTES)),
         ip_payload: register("ip_payload", (wide + by_version(0, -i64::from(IPV4_BYTES))).part(0, 16)),
         body: register("body", body),
+        ip_behind_bth: register("ip_behind_bth", ip_behind_bth),
         unpadded: register("unpadded", unpadded),
         bth_end_words: register(
             "bth_end_words",

@@ -76,9 +76,12 @@ pub(super) fn judge<'a>(m: Module<'a>, parser: &PacketParser, packet: &Classifie
 
     // Of a trimmed packet there is what the frame has and the IP length says.
     let bth_is_there = (packet.holds_bth & !packet.behind_bth.msb()).named("bth_is_there");
-    let extension_is_there = (!body.msb() | body.part(2, POSITION_BITS - 2).all())
-        & !packet.behind_bth.msb()
-        & packet.behind_bth.ge(extension_bytes.part(0, packet.behind_bth.width()));
+    // Extension headers are whole words, at most 9 of them: their upper bits are compared, and nothing is subtracted before.
+    let holds_extension = |bytes: Signal<'a>| {
+        let (words, more) = (bytes.part(2, 4), bytes.part(6, bytes.width() - 7).any());
+        !bytes.msb() & (more | words.ge(facts.extension_words))
+    };
+    let extension_is_there = holds_extension(packet.ip_behind_bth) & holds_extension(packet.behind_bth);
     let words = facts
         .extension_words
         .gate(whole | extension_is_there)
@@ -203,6 +206,17 @@ fn checksum_wrong<'a>(m: Module<'a>, packet: &Classified<'a>) -> Signal<'a> {
     !packet.ipv6 & !right
 }
 
+/// The descriptor without what stands behind its extension headers: done behind the queue, because their number is known late.
+pub(super) fn clear_behind_extension(descriptor: Signal<'_>) -> Signal<'_> {
+    let fields = Fields::unpack::<ReceivedPacket>(descriptor);
+    let (words, bytes) = (fields.get("extension_words"), fields.get("extension"));
+    let extension: Vec<_> = (0..super::EXTENSION_BYTES / 4)
+        .map(|word| bytes.part(32 * word, 32).gate(at_least(words, word + 1)))
+        .collect();
+    fields.with("extension", cat_lsb_first(&extension)).pack()
+}
+
+/// The descriptor with all bytes behind the BTH as extension headers: see [`clear_behind_extension`].
 fn descriptor<'a>(
     m: Module<'a>,
     parser: &PacketParser,
@@ -230,12 +244,9 @@ fn descriptor<'a>(
     // C0 to DF: the bit order of mrc.
     let mrc = bth(0).part(5, 3).eq_lit(6);
     let high = bth(1).part(6, 2);
-    let extension: Vec<_> = (0..super::EXTENSION_BYTES / 4)
-        .map(|word| {
-            let bytes = packet.transport.part((UDP_BYTES + BTH_BYTES + 4 * word) * 8, 32);
-            bytes.gate(at_least(words, word + 1))
-        })
-        .collect();
+    let extension = packet
+        .transport
+        .part((UDP_BYTES + BTH_BYTES) * 8, super::EXTENSION_BYTES * 8);
     Fields::build::<ReceivedPacket>(|name, width| match name {
         "qpn" => bth_number(5, 3),
         "opcode" => bth(0),
@@ -259,7 +270,7 @@ fn descriptor<'a>(
         "flow_label" => flow_label,
         "source_ip" => source,
         "destination_ip" => destination,
-        "extension" => cat_lsb_first(&extension),
+        "extension" => extension,
         _ => m.lit(0, width),
     })
     .pack()

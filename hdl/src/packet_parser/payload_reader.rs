@@ -7,7 +7,8 @@ use super::judge::Place;
 use super::lanes::{at_least, keep_up_to};
 use super::queue::Queue;
 use super::{Beat, PacketParser};
-use spraynic_rtl::{AxiStream, Module, Signal, cat_lsb_first};
+use crate::skid_buffer;
+use spraynic_rtl::{AxiStream, Module, Signal, Stream, cat_lsb_first};
 
 /// What it reads.
 #[derive(Clone, Copy)]
@@ -53,6 +54,32 @@ impl<'a> Step<'a> {
             last: with("last", self.last),
             dropped: with("dropped", self.dropped),
         }
+    }
+
+    /// The same behind a skid buffer, and whether that takes it: a register, so that what stops the payload does not reach as far as
+    /// the queues in the same clock. `free`: the other end takes it.
+    fn skid(&self, m: Module<'a>, name: &str, free: Signal<'a>) -> (Self, Signal<'a>) {
+        let mut fields = vec![];
+        let _ = self.map(|_, value| {
+            fields.push(value);
+            value
+        });
+        let fields = cat_lsb_first(&fields);
+        let stream = Stream::wires(m, "entering", fields.width());
+        stream.data.set(fields);
+        stream.valid.set(self.valid);
+        let out = skid_buffer::register(m, name, stream);
+        out.ready.set(free);
+        let mut low = 0;
+        let unpacked = self.map(|_, value| {
+            low += value.width();
+            out.data.part(low - value.width(), value.width())
+        });
+        let behind = Self {
+            valid: out.valid,
+            ..unpacked
+        };
+        (behind, stream.ready)
     }
 
     /// The same in registers, valid from the clock after `self.valid & load` on until the next `load`.
@@ -206,8 +233,8 @@ pub(super) fn payload_reader<'a>(
         last: beat.last,
         dropped: beat.last & dropped,
     };
-    let second = entering.registered(m, "second", rotator_free);
-    rotator_free.set(!second.valid | waits);
+    let (second, takes_next) = entering.skid(m, "u_second", waits);
+    rotator_free.set(takes_next);
     let rotated = rotate_fine(second.data, second.words).named("rotated");
     let first = Step {
         data: rotated,
