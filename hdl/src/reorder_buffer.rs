@@ -112,10 +112,10 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     // Who may enter: what is on the bus, and what is to be reported, has its place.
     let arrival_done = m.wire("packet_done", 1);
     let packet_taken = m.wire("packet_enters", 1);
-    let on_bus = counted(m, "packets_on_bus", packet_taken, arrival_done, slots::ARRIVALS);
-    let to_report = counted(m, "packets_to_report", packet_taken, reports.fires(), REPORTS);
+    let bus_full = counted(m, "packets_on_bus", packet_taken, arrival_done, slots::ARRIVALS);
+    let reports_full = counted(m, "packets_to_report", packet_taken, reports.fires(), REPORTS);
     let slots_suffice = m.wire("slots_suffice", 1);
-    let room = (on_bus.ne_lit(slots::ARRIVALS) & to_report.ne_lit(REPORTS) & slots_suffice).named("room");
+    let room = (!bus_full & !reports_full & slots_suffice).named("room");
 
     let context_wires = ContextWires::new(m, &sizes);
     let turn_wires = TurnWires::new(m, &sizes);
@@ -299,22 +299,33 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     if let Some(count) = free_count {
         let _ = m.output_of("free_slots", count).doc("slots that hold no packet");
     }
-    slots_suffice.set(match free_count {
-        Some(count) => !writer.walking | count.ge(count.lit(SLOTS_IN_FLIGHT)),
+    let suffices = match free_count {
+        Some(count) => !writer.account_ahead | count.ge(count.lit(SLOTS_IN_FLIGHT)),
         None => m.high(),
-    });
+    };
+    if free_count.is_none() {
+        writer.account_ahead.ignore();
+    }
+    slots_suffice.set(suffices.delayed("slots_sufficed").reset(0));
 
     observe(m, &decision);
     count(m, &sizes, &decision, bus.retired, writer.frees);
     m.finish()
 }
 
-/// A count of what has entered and not left, 0 to `most`.
+/// Counts what has entered and not left, 0 to `most`; says in a register whether it is `most`.
 fn counted<'a>(m: Module<'a>, name: &str, enters: Signal<'a>, leaves: Signal<'a>, most: u32) -> Signal<'a> {
     let count = m.reg(name, most.ilog2() + 1).reset(0);
-    m.when(enters & !leaves, || count.set(count + count.lit(1)))
-        .else_when(leaves & !enters, || count.set(count - count.lit(1)));
-    count
+    let full = m.reg(&format!("{name}_full"), 1).reset(0);
+    m.when(enters & !leaves, || {
+        count.set(count + count.lit(1));
+        full.set(count.eq_lit(most - 1));
+    })
+    .else_when(leaves & !enters, || {
+        count.set(count - count.lit(1));
+        full.set_lit(0);
+    });
+    full
 }
 
 /// What the report says of the packet itself; the rest is zero.

@@ -30,8 +30,8 @@ mod state {
 pub(super) struct ContextWriter<'a> {
     /// No turn may begin.
     pub(super) hold: Signal<'a>,
-    /// Slots are being freed: more of them are free by the account than in the list.
-    pub(super) walking: Signal<'a>,
+    /// A queue pair is being closed: more slots may be free by the account than in the list.
+    pub(super) account_ahead: Signal<'a>,
     /// Map entry to read: enable, space, queue pair, PSN.
     pub(super) map_read: Signal<'a>,
     pub(super) map_space: Signal<'a>,
@@ -194,12 +194,11 @@ pub(super) fn context_writer<'a>(
     m.assert("context_waits_for_its_write", contexts.valid | is(state::IDLE));
 
     let walking = is(state::WALK) | is(state::WALK_RESULT) | is(state::WALK_BITS);
+    let writes = is(state::FIRST) | is(state::FIRST_RESULT) | is(state::SECOND) | is(state::SECOND_RESULT);
+    let account_ahead = ((writes & !opens) | walking).named("account_ahead");
     ContextWriter {
-        hold: (is(state::DRAIN)
-            | ((is(state::FIRST) | is(state::FIRST_RESULT) | is(state::SECOND) | is(state::SECOND_RESULT)) & !opens)
-            | walking)
-            .named("turns_held"),
-        walking: walking.named("walking"),
+        hold: (is(state::DRAIN) | account_ahead).named("turns_held"),
+        account_ahead,
         map_read: reads,
         map_space: walk_space,
         map_index: index,

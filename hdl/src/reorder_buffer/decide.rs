@@ -146,10 +146,12 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let steps_3 = steps_2
         .delayed("steps_3")
         .doc("by how much the operation moves the base, if it does");
+    // Clock 1 already knows by how much the operation ahead may move the base, so that clock 2 subtracts once.
+    let psn_less_steps_2 = (op_1.psn - steps_2).delayed("psn_less_steps_2");
     let moves = m.wire("moves", 1);
     let moved = (moves & windows[3].eq(windows[2])).named("base_moves_ahead");
     let distance = (op_2.psn - base_2).named("distance_2");
-    let distance_moved = (distance - steps_3).named("distance_moved_2");
+    let distance_moved = (psn_less_steps_2 - base_2).named("distance_moved_2");
     let place = |distance: Signal<'a>| {
         let older = distance.msb();
         let beyond = !older & distance.part(sizes.window_bits, 23 - sizes.window_bits).any();
@@ -243,8 +245,9 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         None => m.lit(0, sizes.count_bits()),
         Some(table) => {
             let left = table.now - op_3.amount.resize(sizes.count_bits());
-            let more = table.now + keeps.zero_extend(sizes.count_bits());
-            let counted = advance.mux(left, more).gate(!(opens | closes));
+            // What is known late only chooses.
+            let more = table.now + table.now.lit(1);
+            let counted = advance.mux(left, keeps.mux(more, table.now)).gate(!(opens | closes));
             table.next.set(counted);
             table.changes.set(keeps | advance | opens | closes);
             table.early.ignore();
@@ -257,12 +260,14 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let added = credits.zero_extend(wide) + op_3.credits.zero_extend(wide);
     let limit = added.lit(sizes.receive_requests);
     let added = added.gt(limit).mux(limit, added).part(0, sizes.credit_bits());
-    let taken = advance.mux(op_3.credits.zero_extend(wide), (passes & op_3.needs).zero_extend(wide));
-    let left = (credits.zero_extend(wide) - taken).part(0, sizes.credit_bits());
+    let takes_credit = (passes & op_3.needs).named("takes_credit");
+    let without_one = credits - credits.lit(1);
+    let without_all = (credits.zero_extend(wide) - op_3.credits.zero_extend(wide)).part(0, sizes.credit_bits());
+    let left = advance.mux(without_all, takes_credit.mux(without_one, credits));
     let drops = closes & op_3.drop_credits;
     let adds = op_3.valid & op_3.credit;
     credit_table.next.set(drops.mux(credits.lit(0), adds.mux(added, left)));
-    credit_table.changes.set(drops | adds | advance | (passes & op_3.needs));
+    credit_table.changes.set(drops | adds | advance | takes_credit);
 
     let (group, group_changed, group_before) = match (&group_table, clear_mask) {
         (Some(table), Some((clear_mask, sets))) => {
@@ -281,6 +286,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         let account = Account {
             m,
             sizes,
+            op_2: &op_2,
             op_3: &op_3,
             stored,
             frees_all: closes & op_3.first,
@@ -346,6 +352,7 @@ fn responses<'a>(op: &Op<'a>) -> Signal<'a> {
 struct Account<'a, 'b> {
     m: Module<'a>,
     sizes: &'b Sizes,
+    op_2: &'b Op<'a>,
     op_3: &'b Op<'a>,
     /// The packet takes one.
     stored: Signal<'a>,
@@ -370,14 +377,20 @@ impl<'a> Account<'a, '_> {
         let own = used.now.lt(used.now.lit(sizes.guaranteed)).named("has_guaranteed_slot");
         slot_free.set(may & (own | shared.any()));
 
-        let beyond = used.now - used.now.lit(sizes.guaranteed);
-        let beyond = beyond.gate(!own).named("slots_beyond_guarantee");
+        // Those beyond the guarantee go back to all, `amount` of them at most. Sums are made of registers; comparisons only choose.
         let amount = self.op_3.amount.resize(bits);
-        let returned = self.frees_all.mux(beyond, amount.gt(beyond).mux(beyond, amount));
+        let guarantee_and_amount = self.op_2.amount.zero_extend(bits + 1) + m.lit(sizes.guaranteed, bits + 1);
+        let guarantee_and_amount = guarantee_and_amount.delayed("guarantee_and_amount_3");
+        let few_beyond = used.now.zero_extend(bits + 1).lt(guarantee_and_amount);
+        let few_beyond = few_beyond.named("fewer_than_amount_beyond_guarantee");
         let frees_all = self.frees_all & may;
-        m.when(frees_all | self.frees, || shared.set(shared + returned))
+        let with_beyond = shared + (used.now - used.now.lit(sizes.guaranteed));
+        let with_returned = (self.frees_all | few_beyond).mux(with_beyond, shared + amount);
+        m.when((frees_all | self.frees) & !own, || shared.set(with_returned))
             .else_when(self.stored & !own, || shared.set(shared - shared.lit(1)));
-        let left = used.now - amount.gate(self.frees) + self.stored.zero_extend(bits);
+        let fewer = used.now - amount;
+        let one_more = used.now + used.now.lit(1);
+        let left = self.frees.mux(fewer, self.stored.mux(one_more, used.now));
         used.next.set(left.gate(!frees_all));
         used.changes.set(frees_all | self.frees | self.stored);
         m.assert(

@@ -149,16 +149,21 @@ pub(super) fn issue<'a>(
     let packet = descriptors.fires().named("packet_taken");
     let goes = (may_issue & internal & !packet).named("internal_goes");
     credit_issued.set(goes & credit_first);
-    let mut free = goes & !credit_first;
-    for (wanted, may) in [
+    // Whose turn it is among them does not depend on the packet: whether a packet goes is known late.
+    let mut free = !credit_first;
+    let others_may = !context_fields.exclusive;
+    let [context_next, advance_next, scan_next, walk_next] = [
         (context, m.high()),
-        (advance, !context_fields.exclusive),
-        (scan, !context_fields.exclusive),
-        (walk, !context_fields.exclusive),
-    ] {
-        wanted.issued.set(free & wanted.valid & may);
+        (advance, others_may),
+        (scan, others_may),
+        (walk, others_may),
+    ]
+    .map(|(wanted, may)| {
+        let next = free & wanted.valid & may;
         free = free & !(wanted.valid & may);
-    }
+        wanted.issued.set(goes & next);
+        next
+    });
     m.when(goes, || {
         waited.set_lit(0);
         credit_was_last.set(credit_first);
@@ -182,9 +187,14 @@ pub(super) fn issue<'a>(
     };
     let read = is(Operation::ReadRequest);
     let choose = |pick: fn(&Wanted<'a>) -> Signal<'a>, otherwise: Signal<'a>| {
-        [walk, scan, advance, context]
-            .into_iter()
-            .fold(otherwise, |value, wanted| wanted.issued.mux(pick(wanted), value))
+        [
+            (walk, walk_next),
+            (scan, scan_next),
+            (advance, advance_next),
+            (context, context_next),
+        ]
+        .into_iter()
+        .fold(otherwise, |value, (wanted, next)| next.mux(pick(wanted), value))
     };
     let reth_length = |m: Module<'a>| {
         if sizes.roce {

@@ -176,29 +176,32 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let (before, before_index) = lowest(&holes_7.to_bits());
     let chosen = own.mux(base_group_7, behind.mux(behind_index, before_index));
     let group_8 = chosen.delayed("missing_group_8");
-    let own_8 = own.mux(own_free, own_free.lit(0)).delayed("own_free_8");
+    let own_8 = own.delayed("own_group_8");
+    let own_free_8 = own_free.delayed("own_free_8");
     let full_8 = (!own & !behind & !before).delayed("window_full_8");
     // Clock 8.
     let words_8: Vec<_> = (0..sizes.groups())
         .map(|group| row[2].part(group * GROUP, GROUP))
         .collect();
-    let free = own_8.any().mux(own_8, !group_8.select(&words_8));
+    let free = own_8.mux(own_free_8, !group_8.select(&words_8));
     let (_, free_bit) = lowest(&free.to_bits());
-    let base_place = base[3].part(0, sizes.window_bits);
-    let missing = full_8.mux(base_place, cat(&[group_8, free_bit]));
-    let missing_9 = missing.delayed("missing_place_9");
+    let missing_9 = cat(&[group_8, free_bit]).delayed("missing_place_9");
     let full_9 = full_8.delayed("window_full_9");
-    // Clock 9: a full window is as long as it is.
-    let steps = missing_9 - base[4].part(0, sizes.window_bits);
+    // Clock 9: a full window is as long as it is; there is no room behind it, so that its `missing_place` says nothing.
+    let base_place = base[4].part(0, sizes.window_bits);
+    let steps = (missing_9 - base_place).gate(!full_9);
     let run_10 = cat(&[full_9, steps]).delayed("run_10");
-    let room_10 = (run_10.lit(sizes.window) - cat(&[full_9, steps])).delayed("room_10");
+    let empty = missing_9.eq(base_place).named("nothing_behind_base");
+    let room = cat(&[empty, base_place - missing_9]).gate(!full_9);
+    let room_10 = room.delayed("room_10");
     let missing_10 = missing_9.delayed("missing_place_10");
+    let base_less_one_10 = (base[4] - base[4].lit(1)).delayed("base_less_one_10");
     let group_of = |place: Signal<'a>| place.part(GROUP_BITS, sizes.group_index_bits());
     let near_words = Cut::words(sizes, row[3], group_of(missing_9), "near_words_10");
     // Clock 10.
     let near = near_words.bits(missing_10.part(0, GROUP_BITS), room_10);
     let near_11 = near.delayed("near_11");
-    let cumulative = base[5] + run_10.zero_extend(24) - base[5].lit(1);
+    let cumulative = base_less_one_10 + run_10.zero_extend(24);
     let cumulative_11 = cumulative.delayed("cumulative_11");
     let beyond_11 = (count[5] - run_10).delayed("beyond_gap_11");
     let refused = outcome[5].ge(outcome[5].lit(SequenceOutcome::Closed as u8));
@@ -210,8 +213,8 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let room_11 = room_10.delayed("room_11");
     // Clock 11.
     let skipped = (far_11.zero_extend(sizes.count_bits()) << 6).named("psns_before_bitmap");
-    let bitmap_place = missing_11 + skipped.part(0, sizes.window_bits);
-    let bitmap_words = Cut::words(sizes, row[5], group_of(bitmap_place), "bitmap_words_12");
+    let bitmap_group = group_of(missing_11) + group_of(skipped);
+    let bitmap_words = Cut::words(sizes, row[5], bitmap_group, "bitmap_words_12");
     let room_12 = (room_11 - skipped).delayed("room_12");
     let place_12 = missing_11.part(0, GROUP_BITS).delayed("bitmap_bit_12");
     // Clock 12.

@@ -305,6 +305,7 @@ pub(super) fn turns<'a>(
         .reg("turn_remaining", sizes.count_bits())
         .reset(0)
         .doc("PSNs to look up");
+    let has_remaining = m.reg("turn_has_remaining", 1).reset(0).doc("it is not 0");
     let credits = m.reg("turn_credits", sizes.credit_bits());
     let starved = m.reg("turn_starved", 1);
     let base = m.reg("turn_base", 24).doc("what `advance` has not moved over");
@@ -312,6 +313,7 @@ pub(super) fn turns<'a>(
         .reg("turn_moved", 6)
         .reset(0)
         .doc("PSNs that have left and `advance` has not told");
+    let has_moved = m.reg("turn_has_moved", 1).reset(0).doc("it is not 0");
     let moved_credits = m.reg("turn_moved_credits", 6).reset(0);
     let blocked = m.reg("turn_blocked", 1).reset(0).doc("the last of them ends its group");
     let begins = (next_valid & !turn & !before_turn.any()).named("turn_begins");
@@ -324,6 +326,7 @@ pub(super) fn turns<'a>(
         psn.set(next_base);
         base.set(next_base);
         remaining.set(next_run);
+        has_remaining.set(next_run.any());
         credits.set(next_credits);
         starved.set_lit(0);
     });
@@ -333,10 +336,11 @@ pub(super) fn turns<'a>(
         .reg("entries_ahead", 4)
         .reset(0)
         .doc("entries between here and the read-out");
-    let looks = (remaining.any() & held.ne_lit(ENTRIES)).named("looks_up");
+    let looks = (has_remaining & held.ne_lit(ENTRIES)).named("looks_up");
     m.when(looks, || {
         psn.set(psn + psn.lit(1));
         remaining.set(remaining - remaining.lit(1));
+        has_remaining.set(remaining.ne_lit(1));
     });
     let looked = looks.delayed("looked_up").reset(0);
     let looked_psn = psn.delayed("looked_up_psn");
@@ -347,6 +351,7 @@ pub(super) fn turns<'a>(
     m.when(starves, || {
         starved.set_lit(1);
         remaining.set_lit(0);
+        has_remaining.set_lit(0);
     });
     m.when(enters & takes_credit, || credits.set(credits - credits.lit(1)));
     let dropped = looked & !enters;
@@ -368,11 +373,11 @@ pub(super) fn turns<'a>(
     };
 
     // Moving on.
-    let finished = (turn & !remaining.any() & !held.any() & !read_out.busy).named("turn_finished");
+    let finished = (turn & !has_remaining & !held.any() & !read_out.busy).named("turn_finished");
     let leaves = read_out.leaves;
     let one = |bit: Signal<'a>| bit.zero_extend(6);
     let issued = wires.advance.issued;
-    wires.advance.valid.set(turn & (finished | moved.any()));
+    wires.advance.valid.set(turn & (finished | has_moved));
     wires.advance.index.set(index);
     wires.advance.space.set(space);
     wires.advance.psn.set(base);
@@ -381,6 +386,7 @@ pub(super) fn turns<'a>(
     wires.fields.last.set(finished);
     wires.fields.starved.set(starved);
     moved.set(moved.gate(!issued) + one(leaves));
+    has_moved.set((has_moved & !issued) | leaves);
     moved_credits.set(moved_credits.gate(!issued) + one(leaves & read_out.leaves_needs & !mrc));
     blocked.set((blocked & !issued) | (leaves & read_out.leaves_ends_group));
     m.when(issued, || base.set(base + moved.zero_extend(24)));
