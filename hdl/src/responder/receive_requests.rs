@@ -152,7 +152,7 @@ pub(super) fn rings<'a>(
         .read_during_write(ReadDuringWrite::New);
     let place = |pointer: Signal<'a>| cat(&[index(two), pointer.part(0, place_bits)]);
     ring.write(
-        posted.delayed("posted_3"),
+        posted.delayed("posted_3").reset(0),
         place(tail).delayed("posted_place_3"),
         request.delayed("posted_request_3"),
     );
@@ -168,16 +168,21 @@ pub(super) fn rings<'a>(
             & receives
             & rqmsn_in_ring;
         let entry = cat_lsb_first(&[m.high(), two.solicited, two.length, two.immediate]);
-        let ring = m
-            .memory("immediates", config.queue_pairs.count * depth, entry.width())
-            .read_during_write(ReadDuringWrite::Old);
-        let here = cat(&[index(two), write.mux(two.rqmsn, rqmsn).part(0, place_bits)]);
+        // Written a clock later, from registers, as the other ring; packets are two clocks apart, so none reads what is being written.
+        let ring = m.memory("immediates", config.queue_pairs.count * depth, entry.width());
+        let place = |rqmsn: Signal<'a>| cat(&[index(two), rqmsn.part(0, place_bits)]);
+        let written = write.mux(place(two.rqmsn), place(rqmsn));
         ring.write(
-            write | ends_message | sweep.active,
-            sweep.active.mux(cat(&[sweep.queue_pair, sweep.place]), here),
-            entry.gate(write),
+            (write | ends_message | sweep.active)
+                .delayed("immediate_written_3")
+                .reset(0),
+            sweep
+                .active
+                .mux(cat(&[sweep.queue_pair, sweep.place]), written)
+                .delayed("immediate_place_3"),
+            entry.gate(write).delayed("immediate_entry_3"),
         );
-        Immediate::unpack(ring.read(m.high(), here))
+        Immediate::unpack(ring.read(m.high(), place(rqmsn)))
     });
     let found = Found {
         in_table,
