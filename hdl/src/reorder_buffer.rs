@@ -32,7 +32,7 @@ use slots::{bus, free_slots, keep};
 use turn::{MapEntry, ReadOut, TurnWires, map_address, queue, turns};
 
 /// Clocks from the edge that takes a descriptor to the edge at which its report is offered, where nothing waits.
-pub const REPORT_LATENCY: u64 = 13;
+pub const REPORT_LATENCY: u64 = 12;
 /// The same for a packet that passes by the pool, if its payload is there.
 pub const PASS_LATENCY: u64 = 6;
 /// Packets between their descriptor and their report.

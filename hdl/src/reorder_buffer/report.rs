@@ -2,7 +2,7 @@
 //! (clock 4), goes through the search for the first missing PSN and two cuts of 64 bits.
 //!
 //! Clock 5: the row comes out of the RAM. 6: full groups, and the base's own group. 7: the group of the first missing PSN. 8: its place in the
-//! group. 9: distance to the base; words for `near`. 10: `cumulative`, `near`; how far the packet stands. 11: words for `bitmap`. 12: `bitmap`.
+//! group. 9: its distance from the base and from the packet; words for `near`. 10: `cumulative`, `near`; words for `bitmap`. 11: `bitmap`.
 
 use super::decide::{Decision, Window};
 use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep, lowest};
@@ -43,7 +43,7 @@ pub(super) struct Reach<'a> {
 
 /// The report pipeline.
 pub(super) struct Reports<'a> {
-    /// Clock 12: a packet's findings.
+    /// Clock 11: a packet's findings.
     pub(super) valid: Signal<'a>,
     pub(super) findings: Findings<'a>,
     pub(super) reach: Reach<'a>,
@@ -61,60 +61,51 @@ fn follow<'a>(signal: Signal<'a>, name: &str, clocks: std::ops::RangeInclusive<u
     stages
 }
 
-/// 64 bits of the row from a PSN on: the words that hold them, then the cut.
-struct Cut<'a> {
-    words: Signal<'a>,
+/// The three words of the row from a group on: whichever bit of the first one 64 bits begin at, they hold them.
+fn words_from<'a>(sizes: &Sizes, row: Signal<'a>, group: Signal<'a>) -> Signal<'a> {
+    let groups = sizes.groups();
+    let words: Vec<_> = (0..3)
+        .map(|step| {
+            let choices: Vec<_> = (0..groups)
+                .map(|index| row.part((index + step) % groups * GROUP, GROUP))
+                .collect();
+            group.select(&choices)
+        })
+        .collect();
+    cat_lsb_first(&words)
 }
 
-impl<'a> Cut<'a> {
-    fn words(sizes: &Sizes, row: Signal<'a>, group: Signal<'a>, name: &str) -> Self {
-        let groups = sizes.groups();
-        let words: Vec<_> = (0..3)
-            .map(|step| {
-                let choices: Vec<_> = (0..groups)
-                    .map(|index| row.part((index + step) % groups * GROUP, GROUP))
-                    .collect();
-                group.select(&choices)
-            })
-            .collect();
-        Self {
-            words: cat_lsb_first(&words).delayed(name),
-        }
-    }
-
-    /// The 64 bits from the place in the first word on, as far as the window reaches: `room` PSNs.
-    fn bits(&self, place: Signal<'a>, room: Signal<'a>) -> Signal<'a> {
-        let m = place.module();
-        let shifted = (self.words >> place).part(0, 64);
-        let all = (room >> 6).any();
-        let few = room.part(0, 6);
-        let inside: Vec<_> = (0..64u32).map(|bit| all | few.gt(m.lit(bit, 6))).collect();
-        shifted & cat_lsb_first(&inside)
-    }
+/// The 64 bits from the place in the first word on, as far as the window reaches: `room` PSNs.
+fn cut<'a>(words: Signal<'a>, place: Signal<'a>, room: Signal<'a>) -> Signal<'a> {
+    let m = place.module();
+    let shifted = (words >> place).part(0, 64);
+    let all = (room >> 6).any();
+    let few = room.part(0, 6);
+    let inside: Vec<_> = (0..64u32).map(|bit| all | few.gt(m.lit(bit, 6))).collect();
+    shifted & cat_lsb_first(&inside)
 }
 
-/// Builds clocks 4 to 12.
+/// Builds clocks 4 to 11.
 pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>) -> Reports<'a> {
     let (op_4, at_4) = (decision.op_4, decision.at_4);
     let window_4 = Window::unpack(at_4.window);
-    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=12);
+    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=11);
     for stage in &packet {
         let _ = stage.reset(0);
     }
-    let outcome = follow(at_4.outcome, "outcome", 5..=12);
-    let known = follow(at_4.known, "known", 5..=12);
+    let outcome = follow(at_4.outcome, "outcome", 5..=11);
+    let known = follow(at_4.known, "known", 5..=11);
     let base = follow(window_4.base, "base", 5..=10);
     let count = follow(at_4.count, "count", 5..=10);
 
     if !sizes.has_rows() {
         // roce alone: the first missing PSN is the base.
         let cumulative = base[5] - base[5].lit(1);
-        let later = |signal: Signal<'a>, name: &str| follow(signal, name, 11..=12)[1];
-        let cumulative = later(cumulative.gate(known[5]), "cumulative");
+        let cumulative = cumulative.gate(known[5]).delayed("cumulative_11");
         return Reports {
-            valid: packet[7],
+            valid: packet[6],
             findings: Findings {
-                outcome: outcome[7],
+                outcome: outcome[6],
                 cumulative,
                 beyond_gap: m.lit(0, 11),
                 far: m.lit(0, 8),
@@ -147,9 +138,9 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     );
     let has_rows = follow(has_row, "has_row", 5..=10);
     let row_5 = rows.read(m.high(), row_address).gate(has_rows[0]);
-    let row = follow(row_5, "row", 6..=11);
-    let ee = (op_4.psn - window_4.base).delayed("from_base_5");
-    let from_base = follow(ee, "from_base", 6..=10);
+    let row = follow(row_5, "row", 6..=10);
+    let from_base = follow(op_4.psn - window_4.base, "from_base", 5..=10);
+    let psn_place = follow(op_4.psn.part(0, sizes.window_bits), "psn_place", 5..=9);
 
     // Clock 6.
     let (base_group, base_bit) = {
@@ -197,35 +188,36 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let missing_10 = missing_9.delayed("missing_place_10");
     let base_less_one_10 = (base[4] - base[4].lit(1)).delayed("base_less_one_10");
     let group_of = |place: Signal<'a>| place.part(GROUP_BITS, sizes.group_index_bits());
-    let near_words = Cut::words(sizes, row[3], group_of(missing_9), "near_words_10");
+    let ahead_10 = (psn_place[4] - missing_9).delayed("psns_ahead_of_missing_10");
+    let near_words = words_from(sizes, row[3], group_of(missing_9)).delayed("near_words_10");
     // Clock 10.
-    let near = near_words.bits(missing_10.part(0, GROUP_BITS), room_10);
+    let near = cut(near_words, missing_10.part(0, GROUP_BITS), room_10);
     let near_11 = near.delayed("near_11");
     let cumulative = base_less_one_10 + run_10.zero_extend(24);
     let cumulative_11 = cumulative.delayed("cumulative_11");
     let beyond_11 = (count[5] - run_10).delayed("beyond_gap_11");
+    // A PSN of the window is ahead of the first missing one if it comes before the window's end.
     let refused = outcome[5].ge(outcome[5].lit(SequenceOutcome::Closed as u8));
-    let distance = from_base[4].zero_extend(25) - run_10.zero_extend(25);
-    let is_far = !from_base[4].msb() & !distance.msb() & !refused;
-    let far_bits = (sizes.window_bits + 1).saturating_sub(6).max(1);
-    let far_11 = distance.part(6, far_bits).gate(is_far).delayed("far_11");
-    let missing_11 = missing_10.delayed("missing_place_11");
-    let room_11 = room_10.delayed("room_11");
+    let is_ahead = ahead_10.zero_extend(sizes.count_bits()).lt(room_10);
+    let is_far = (!from_base[5].msb() & is_ahead & !refused).named("packet_ahead_of_missing");
+    // So many groups further on, a multiple of 64 PSNs: chosen only at the end, because whether it is ahead is known last.
+    let blocks = (ahead_10 >> 6).named("blocks_ahead");
+    let far_11 = blocks.gate(is_far).delayed("far_11");
+    let skipped = (blocks << 6).gate(is_far).named("psns_before_bitmap");
+    let far_group = group_of(missing_10) + group_of(blocks << 6);
+    let far_words = words_from(sizes, row[4], far_group);
+    let bitmap_words = is_far.mux(far_words, near_words).delayed("bitmap_words_11");
+    let room_11 = (room_10 - skipped.zero_extend(sizes.count_bits())).delayed("room_11");
+    let place_11 = missing_10.part(0, GROUP_BITS).delayed("bitmap_bit_11");
     // Clock 11.
-    let skipped = (far_11.zero_extend(sizes.count_bits()) << 6).named("psns_before_bitmap");
-    let bitmap_group = group_of(missing_11) + group_of(skipped);
-    let bitmap_words = Cut::words(sizes, row[5], bitmap_group, "bitmap_words_12");
-    let room_12 = (room_11 - skipped).delayed("room_12");
-    let place_12 = missing_11.part(0, GROUP_BITS).delayed("bitmap_bit_12");
-    // Clock 12.
-    let bitmap = bitmap_words.bits(place_12, room_12);
-    let of_known = |signal: Signal<'a>| signal.gate(known[7]);
+    let bitmap = cut(bitmap_words, place_11, room_11);
+    let of_known = |signal: Signal<'a>| signal.gate(known[6]);
     let findings = Findings {
-        outcome: outcome[7],
-        cumulative: of_known(cumulative_11.delayed("cumulative_12")),
-        beyond_gap: of_known(beyond_11.delayed("beyond_gap_12").resize(11)),
-        far: of_known(far_11.delayed("far_12").zero_extend(8)),
-        near: of_known(near_11.delayed("near_12")),
+        outcome: outcome[6],
+        cumulative: of_known(cumulative_11),
+        beyond_gap: of_known(beyond_11.resize(11)),
+        far: of_known(far_11.resize(8)),
+        near: of_known(near_11),
         bitmap: of_known(bitmap),
     };
     let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=10)[5];
@@ -235,7 +227,7 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     }
     let starved = op_4.starved & !at_4.credits.any();
     Reports {
-        valid: packet[7],
+        valid: packet[6],
         findings,
         reach: Reach {
             valid: valid[5],
