@@ -584,6 +584,40 @@ fn frames_leave_one_beat_a_clock() {
     }
 }
 
+/// Short packets back to back, with payload and without, while the output waits until the queues behind it are full: no header is lost while
+/// its payload is kept, nor the other way round.
+#[test]
+fn headers_and_payload_of_short_packets_stay_together_when_the_output_waits() {
+    if !common::have_verilator() {
+        return;
+    }
+    let packets: Vec<_> = (0..150u32)
+        .map(|psn| {
+            let descriptor = PacketDescriptor {
+                qpn: psn % QUEUE_PAIRS,
+                psn,
+                payload_length: (psn % 9) as u16,
+                ..PacketDescriptor::default()
+            };
+            Packet {
+                payload: vec![psn as u8; usize::from(descriptor.payload_length)],
+                ..Packet::new(descriptor)
+            }
+        })
+        .collect();
+    for output in [
+        Pattern::After { clocks: 1000 },
+        Pattern::Bursts { on: 1, off: 7 },
+        Pattern::AfterValid { clocks: 3 },
+    ] {
+        for index in [0, 2] {
+            let mut scenario = full_speed(packets.clone(), vec![]);
+            scenario.patterns.output = output.clone();
+            check(index, &scenario).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
 /// Nobody has sent the payload of the packet in front yet, so control packets go first; and the packets behind still come.
 #[test]
 fn control_does_not_wait_for_payload_that_has_not_come() {

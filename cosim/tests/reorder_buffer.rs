@@ -3,6 +3,8 @@
 //! What depends on time, the order of events, comes from the RTL's `m_axis_event`: the model follows it and says whether each step was legal.
 
 mod common;
+#[path = "reorder_buffer/named.rs"]
+mod named;
 #[path = "reorder_buffer/timing.rs"]
 mod timing;
 #[path = "reorder_buffer/trace.rs"]
@@ -15,7 +17,7 @@ use proptest::prelude::*;
 use spraynic_config::descriptor::{Descriptor, SequenceReport, SequencedPacket};
 use spraynic_config::{NicConfig, Operation, Preset, Profile};
 use spraynic_cosim::{Builder, Frame, Limits, Model, ModelSource, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
-use spraynic_golden::reorder_buffer::{Config, Counters, Given, Released, ReorderBuffer, Space};
+use spraynic_golden::reorder_buffer::{self, Config, Counters, Given, Released, ReorderBuffer, Space};
 use spraynic_hdl::reorder_buffer::observed;
 
 use trace::{Knobs, Trace};

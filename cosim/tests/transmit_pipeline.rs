@@ -8,6 +8,7 @@ use spraynic_config::{NicConfig, Preset};
 use spraynic_cosim::transmit::strategy::{Size, scenario};
 use spraynic_cosim::transmit::{MemoryTiming, Scenario};
 use spraynic_cosim::{Bench, Builder, Limits, Model, ModelSource, Outcome, Pattern, Simulation};
+use spraynic_wire::Packet;
 use std::sync::{Arc, OnceLock};
 
 /// The presets with a table of few queue pairs, so that it is cleared soon after reset.
@@ -162,6 +163,48 @@ fn one_queue_pair(preset: Preset) -> Scenario {
         }],
         ..Scenario::default()
     }
+}
+
+fn write_of(length: u32) -> WorkRequest {
+    WorkRequest {
+        opcode: 2,
+        segments: 1,
+        qpn: 1,
+        length,
+        ..WorkRequest::default()
+    }
+}
+
+/// Two packets of 4096 bytes and one of a byte, each a frame with its own end; the short write behind it is its own frame, then a long one.
+#[test]
+fn a_write_longer_than_8_kib_is_whole_frames_and_so_is_what_follows_it() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut scenario = one_queue_pair(Preset::G100);
+    scenario.requests = [8193, 1, 9000].map(write_of).to_vec();
+    let outcome = check(Preset::G100, &scenario).unwrap_or_else(|error| panic!("{error}"));
+    let payloads: Vec<usize> = outcome
+        .received("m_axis")
+        .iter()
+        .map(|frame| Packet::parse(&frame.data, None).expect("a packet").payload.len())
+        .collect();
+    assert_eq!(payloads, [4096, 4096, 1, 1, 4096, 4096, 808]);
+}
+
+/// Far more packets than the queue of descriptors and the FIFO of frames have room for, while the MAC takes none and memory is slow.
+#[test]
+fn more_packets_than_descriptors_fit_wait_and_all_leave() {
+    if !common::have_verilator() {
+        return;
+    }
+    let mut scenario = one_queue_pair(Preset::G100);
+    let packets = 8 * config(Preset::G100).transmit.descriptor_fifo_depth;
+    scenario.requests = vec![write_of(1); packets as usize];
+    scenario.memory.latency = 300;
+    scenario.pressure[1] = Pattern::After { clocks: 3000 };
+    let outcome = check(Preset::G100, &scenario).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.received("m_axis").len() as u32, packets);
 }
 
 /// Clocks from the first beat out to the last, and the beats.

@@ -90,6 +90,37 @@ fn opcodes_follow_the_place_in_the_message() {
 }
 
 #[test]
+fn messages_around_the_mtu_are_cut_there_and_none_takes_less_than_one_psn() {
+    // MTU 1024: the length of each packet.
+    let cases: [(u32, &[u16]); 8] = [
+        (0, &[0]),
+        (1, &[1]),
+        (1023, &[1023]),
+        (1024, &[1024]),
+        (1025, &[1024, 1]),
+        (2047, &[1024, 1023]),
+        (2048, &[1024, 1024]),
+        (8193, &[1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1]),
+    ];
+    for &profile in Profile::ALL {
+        for operation in [WorkOpcode::Write, WorkOpcode::Send] {
+            if profile == Profile::Mrc && operation == WorkOpcode::Send {
+                continue;
+            }
+            for (length, expected) in cases {
+                let mut slicer = slicer(context(profile));
+                let packets: Vec<_> = slicer.request(&request(operation, length)).unwrap().collect();
+                let lengths: Vec<_> = packets.iter().map(|packet| packet.payload_length).collect();
+                assert_eq!(lengths, expected, "{profile:?} {operation:?} {length}");
+                let next = slicer.request(&request(operation, 0)).unwrap().next().unwrap();
+                let psn = (0xFF_FFFE + expected.len() as u32) & 0xFF_FFFF;
+                assert_eq!(next.psn, psn, "behind {profile:?} {operation:?} {length}");
+            }
+        }
+    }
+}
+
+#[test]
 fn write_carries_reth_once_and_immediate_at_the_end() {
     let packets = slice(
         context(Profile::Roce),

@@ -201,6 +201,36 @@ fn descriptors_without_a_template_do_not_stop_others() {
     assert_eq!(pipeline.counters().header_builder.drop_template, 1);
 }
 
+/// A WRITE of each length is one packet: pad, IP and UDP length and the ICRC behind the pad, over IPv4 without a tag.
+#[test]
+fn lengths_count_pad_and_icrc_at_every_length_modulo_4_and_around_the_mtu() {
+    let mut pipeline = pipeline();
+    pipeline.write_context(&context(0));
+    pipeline.write_template(&template(0));
+    let mut memory = Pattern { short_at: None };
+    for length in (0..=9).chain([253, 254, 255, 256]) {
+        pipeline.request(&write(0, 0x1000, length)).unwrap();
+        let (_, frame) = pipeline.transmit(&mut memory, 0).unwrap();
+        let pad = [0, 3, 2, 1][length as usize % 4];
+        // UDP 8, BTH 12, RETH 16, ICRC 4.
+        let udp = 8 + 12 + 16 + length as usize + pad + 4;
+        let field = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+        assert_eq!((field(16), field(38)), (20 + udp, udp), "{length}: IP and UDP length");
+        assert_eq!(frame.len(), 14 + 20 + udp, "{length}");
+        assert_eq!(usize::from(frame[43] >> 4 & 3), pad, "{length}: pad count of the BTH");
+        assert!(
+            frame[70 + length as usize..frame.len() - 4]
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+        assert!(wire_icrc::verify(&frame).unwrap().is_valid(), "{length}");
+    }
+    // One byte beyond the MTU of 256 is a packet of its own.
+    pipeline.request(&write(0, 0x1000, 257)).unwrap();
+    let lengths = [(); 2].map(|()| pipeline.transmit(&mut memory, 0).unwrap().1.len());
+    assert_eq!(lengths, [14 + 20 + 8 + 12 + 16 + 256 + 4, 14 + 20 + 8 + 12 + 1 + 3 + 4]);
+}
+
 #[test]
 fn frames_longer_than_the_fifo_are_dropped() {
     let mut pipeline = TransmitPipeline::new(Config {

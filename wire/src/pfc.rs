@@ -131,6 +131,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_of_class_0_alone_is_of_no_other_class() {
+        let pfc = Pfc {
+            class_enable: 1,
+            timers: [9; 8],
+            ..Pfc::default()
+        };
+        let parsed = Pfc::parse(&pfc.emit()).unwrap();
+        assert_eq!(
+            (0..8).map(|class| parsed.timer(class)).collect::<Vec<_>>()[..2],
+            [Some(9), None]
+        );
+        assert!((1..8).all(|class| parsed.timer(class).is_none()));
+    }
+
+    #[test]
     fn an_empty_vector_pauses_nothing() {
         let pfc = Pfc {
             class_enable: 0,
