@@ -51,6 +51,7 @@ mod build;
 mod library;
 pub mod model;
 mod property;
+pub mod receive;
 pub mod scoreboard;
 mod simulation;
 mod stream;

@@ -8,8 +8,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     ack_engine, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
-    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, reorder_buffer, responder,
-    response_engine, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
+    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, receive_pipeline, reorder_buffer,
+    responder, response_engine, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -151,6 +151,11 @@ static BLOCKS: &[Block] = &[
         name: "ack_engine",
         description: "answers what arrived: ACK, NAK, SACK, NACK and CNP, coalesced by packets, bytes and time",
         build: |context, config| ack_engine::ack_engine(context, config),
+    },
+    Block {
+        name: "receive_pipeline",
+        description: "the receive path: frames in; memory writes, completions, answers and control packets out",
+        build: receive_pipeline::receive_pipeline,
     },
     Block {
         name: TOP,

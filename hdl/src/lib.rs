@@ -2,6 +2,8 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
+pub use catalogue::{Block, EmitError, blocks, emit};
+
 pub mod ack_engine;
 pub mod axi_write_master;
 pub mod catalogue;
@@ -19,14 +21,14 @@ pub mod packet_slicer;
 pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
+pub mod receive_pipeline;
 pub mod reorder_buffer;
 pub mod responder;
 pub mod response_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod stream_fifo;
+mod stream_fork;
 mod sweep;
 pub mod transmit_pipeline;
 pub mod write_data;
-
-pub use catalogue::{Block, EmitError, blocks, emit};

@@ -1,0 +1,191 @@
+//! `receive_pipeline`: frames from the MAC in; memory writes, completions, answers, control packets and the host's frames out.
+//!
+//! It joins the blocks and adds no rule of its own: who comes from where is in docs/src/interfaces.md, the theory of operation in
+//! `docs/src/blocks/receive_pipeline.md`.
+
+use crate::ack_engine::ack_engine;
+use crate::counter::export_counters;
+use crate::icrc::{Icrc, icrc_check};
+use crate::memory_regions::memory_regions;
+use crate::packet_buffer::{PacketBuffer, packet_buffer};
+use crate::packet_parser::{PacketParser, packet_parser};
+use crate::payload_writer::payload_writer;
+use crate::qp_lookup::qp_lookup;
+use crate::reorder_buffer::reorder_buffer;
+use crate::responder::responder;
+use crate::response_engine::response_engine;
+use crate::skid_buffer;
+use crate::stream_fork::fork;
+use crate::write_data::WriteData;
+use spraynic_config::NicConfig;
+use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream};
+
+/// The pipeline for this configuration.
+#[must_use]
+pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
+    let width = config.datapath.width_bits;
+    let m = context.module(&format!("receive_pipeline_w{width}"));
+    m.doc("Receive path: frames from the MAC in (no preamble, no FCS); memory writes, completions, answers and control packets\nfor the transmit path, and the frames of the host out.");
+
+    // Frames become packets whose headers and ICRC are right.
+    let parser = PacketParser::from(config);
+    let parser = m.instance(
+        "u_packet_parser",
+        packet_parser(context, &parser).expect("a valid configuration has a packet_parser"),
+    );
+    let check = m.instance(
+        "u_icrc_check",
+        icrc_check(context, &Icrc::from(config)).expect("a valid configuration has an icrc"),
+    );
+    let buffer = m.instance("u_packet_buffer", packet_buffer(context, &PacketBuffer::from(config)));
+    pass_in_axi(m, parser, "s_axis", "s_axis");
+    pass_out_axi(m, parser, "m_axis_slow_path", "m_axis_slow_path");
+    join_axi(parser, "m_axis_frame", check, "s_axis");
+    join(parser, "m_axis_descriptor", buffer, "s_axis_descriptor");
+    join_axi(parser, "m_axis_payload", buffer, "s_axis_payload");
+    join(check, "m_axis_verdict", buffer, "s_axis_verdict");
+
+    // Packets find their queue pair, and leave in order.
+    let lookup = m.instance("u_qp_lookup", qp_lookup(context, config));
+    let reorder = m.instance("u_reorder_buffer", reorder_buffer(context, config));
+    let acks = m.instance("u_ack_engine", ack_engine(context, config));
+    join(buffer, "m_axis_descriptor", lookup, "s_axis_descriptor");
+    join_axi(buffer, "m_axis_payload", lookup, "s_axis_payload");
+    pass_in(m, lookup, "s_axis_context", "s_axis_context");
+    join(lookup, "m_axis_sequence", reorder, "s_axis_descriptor");
+    join_axi(lookup, "m_axis_sequence_payload", reorder, "s_axis_payload");
+    join(lookup, "m_axis_probe", acks, "s_axis_probe");
+    pass_out(m, lookup, "m_axis_feedback", "m_axis_feedback");
+    pass_out_axi(m, lookup, "m_axis_feedback_payload", "m_axis_feedback_payload");
+    pass_out(m, lookup, "m_axis_endpoint", "m_axis_endpoint");
+    join(reorder, "m_axis_report", acks, "s_axis_report");
+    pass_out(m, reorder, "m_axis_event", "m_axis_event");
+    pass_out(m, acks, "m_axis", "m_axis_control");
+    // Only solar has slots.
+    if has_port(reorder, "free_slots") {
+        let (_, doc) = port_of(reorder, "free_slots");
+        let _ = m.output_of("free_slots", reorder.output("free_slots")).doc(&doc);
+    }
+
+    // Requests go to memory, and are answered when it has them.
+    let responder = m.instance("u_responder", responder(context, config));
+    let regions = m.instance("u_memory_regions", memory_regions(context, config));
+    let writer = m.instance("u_payload_writer", payload_writer(context, config));
+    let engine = m.instance("u_response_engine", response_engine(context, config));
+    let sequenced = skid_buffer::register(m, "u_sequenced", Stream::from_instance(reorder, "m_axis"));
+    sequenced.connect(Stream::into_instance(responder, "s_axis"));
+    let payload = AxiStream::from_instance(reorder, "m_axis_payload");
+    skid_buffer::register_axi(m, "u_sequenced_payload", payload)
+        .connect(AxiStream::into_instance(responder, "s_axis_payload"));
+    pass_in(m, responder, "s_axis_receive_request", "s_axis_receive_request");
+    pass_in(m, regions, "s_axis_region", "s_axis_region");
+    join(responder, "m_axis_access", regions, "s_axis_access");
+    join(regions, "m_axis_translation", responder, "s_axis_translation");
+    join(responder, "m_axis_credit", reorder, "s_axis_credit");
+    join(responder, "m_axis", writer, "s_axis");
+    join_axi(responder, "m_axis_payload", writer, "s_axis_payload");
+    pass_out(m, responder, "m_axis_requester", "m_axis_requester");
+    pass_out_axi(m, responder, "m_axis_requester_payload", "m_axis_requester_payload");
+    pass_out(m, writer, "m_axis_write", "m_axis_write");
+    WriteData::from_instance(writer, "m_axis_write_data").connect(WriteData::master(m, "m_axis_write_data", width));
+    pass_in(m, writer, "s_axis_written", "s_axis_written");
+    pass_out(m, writer, "m_axis_completion", "m_axis_completion");
+    join(writer, "m_axis", engine, "s_axis");
+    pass_out(m, engine, "m_axis_response", "m_axis_response");
+    join(engine, "m_axis_answer", acks, "s_axis_answer");
+    if has_port(engine, "m_axis_atomic_read_tdata") {
+        pass_out(m, engine, "m_axis_atomic_read", "m_axis_atomic_read");
+        pass_in(m, engine, "s_axis_atomic_data", "s_axis_atomic_data");
+        pass_out(m, engine, "m_axis_atomic_write", "m_axis_atomic_write");
+        pass_in(m, engine, "s_axis_atomic_written", "s_axis_atomic_written");
+    }
+
+    // What qp_lookup keeps of a context, the blocks behind take.
+    let takers = [
+        ("reorder_buffer", reorder),
+        ("ack_engine", acks),
+        ("responder", responder),
+        ("payload_writer", writer),
+        ("response_engine", engine),
+    ];
+    let names = takers.map(|(name, _)| name);
+    let copies = fork(m, Stream::from_instance(lookup, "m_axis_context"), &names);
+    for (copy, (_, taker)) in copies.into_iter().zip(takers) {
+        copy.connect(Stream::into_instance(taker, "s_axis_context"));
+    }
+
+    for block in [parser, acks] {
+        pass_settings(m, block);
+    }
+    let counted = [
+        ("packet_parser", parser),
+        ("icrc", check),
+        ("packet_buffer", buffer),
+        ("qp_lookup", lookup),
+        ("reorder_buffer", reorder),
+        ("ack_engine", acks),
+        ("responder", responder),
+        ("memory_regions", regions),
+        ("payload_writer", writer),
+        ("response_engine", engine),
+    ];
+    for (block, instance) in counted {
+        export_counters(m, block, instance);
+    }
+    m.finish()
+}
+
+fn join<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {
+    Stream::from_instance(from, output).connect(Stream::into_instance(to, input));
+}
+
+fn join_axi<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {
+    AxiStream::from_instance(from, output).connect(AxiStream::into_instance(to, input));
+}
+
+fn has_port(block: InstanceHandle<'_>, name: &str) -> bool {
+    block.definition().ports().iter().any(|port| port.name == name)
+}
+
+/// Width and documentation of a block's port.
+fn port_of(block: InstanceHandle<'_>, name: &str) -> (u32, String) {
+    let ports = block.definition().ports();
+    let port = ports
+        .iter()
+        .find(|port| port.name == name)
+        .unwrap_or_else(|| panic!("{} has no port {name}", block.definition().name()));
+    (port.width, port.doc.clone())
+}
+
+fn pass_in<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
+    let (width, doc) = port_of(block, &format!("{port}_tdata"));
+    Stream::slave(m, name, width, &doc).connect(Stream::into_instance(block, port));
+}
+
+fn pass_out<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
+    let (width, doc) = port_of(block, &format!("{port}_tdata"));
+    Stream::from_instance(block, port).connect(Stream::master(m, name, width, &doc));
+}
+
+fn pass_in_axi<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
+    let (width, doc) = port_of(block, &format!("{port}_tdata"));
+    let (user, _) = port_of(block, &format!("{port}_tuser"));
+    AxiStream::slave(m, name, width, user, &doc).connect(AxiStream::into_instance(block, port));
+}
+
+fn pass_out_axi<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
+    let (width, doc) = port_of(block, &format!("{port}_tdata"));
+    let (user, _) = port_of(block, &format!("{port}_tuser"));
+    AxiStream::from_instance(block, port).connect(AxiStream::master(m, name, width, user, &doc));
+}
+
+/// Passes on the inputs of a block that are no streams: time, pacing, DSCPs.
+fn pass_settings<'a>(m: Module<'a>, block: InstanceHandle<'a>) {
+    for port in block.definition().ports() {
+        let own = ["clk", "rst"].contains(&port.name.as_str());
+        let stream = port.name.starts_with("s_axis") || port.name.starts_with("m_axis");
+        if !port.output && !own && !stream {
+            block.connect(&port.name, m.input(&port.name, port.width).doc(&port.doc));
+        }
+    }
+}
