@@ -221,7 +221,10 @@ fn a_sack_leaves_within_clocks() {
         assert_eq!(result.control[0].packet.opcode, 0xDC, "a SACK");
         let frame = Packet::parse(&scenario.frames[0].data, None).unwrap();
         println!("{preset:?}: {} clocks after {frame}", sack - last_in);
-        assert_eq!(sack - last_in, most, "docs/src/blocks/receive_pipeline.md");
+        assert!(
+            sack - last_in <= most,
+            "more than docs/src/blocks/receive_pipeline.md says"
+        );
     }
 }
 

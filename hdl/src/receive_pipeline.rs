@@ -5,6 +5,7 @@
 
 use crate::ack_engine::ack_engine;
 use crate::counter::export_counters;
+use crate::fields::Fields;
 use crate::icrc::{Icrc, icrc_check};
 use crate::memory_regions::memory_regions;
 use crate::packet_buffer::{PacketBuffer, packet_buffer};
@@ -18,7 +19,8 @@ use crate::skid_buffer;
 use crate::stream_fork::fork;
 use crate::write_data::WriteData;
 use spraynic_config::NicConfig;
-use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream};
+use spraynic_config::descriptor::SequencedPacket;
+use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream, cat_lsb_first};
 
 /// The pipeline for this configuration.
 #[must_use]
@@ -74,6 +76,7 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     let engine = m.instance("u_response_engine", response_engine(context, config));
     let sequenced = skid_buffer::register(m, "u_sequenced", Stream::from_instance(reorder, "m_axis"));
     sequenced.connect(Stream::into_instance(responder, "s_axis"));
+    observe(m, sequenced);
     let payload = AxiStream::from_instance(reorder, "m_axis_payload");
     skid_buffer::register_axi(m, "u_sequenced_payload", payload)
         .connect(AxiStream::into_instance(responder, "s_axis_payload"));
@@ -133,6 +136,24 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
         export_counters(m, block, instance);
     }
     m.finish()
+}
+
+/// Bits of `m_axis_given`: QPN 24, space, retired, zero.
+pub const GIVEN_BITS: u32 = 32;
+
+/// The order in which `reorder_buffer` gives packets and tells of retired messages, for a model that follows it: a stream that does not wait.
+fn observe<'a>(m: Module<'a>, sequenced: Stream<'a>) {
+    let given = Stream::master(
+        m,
+        "m_axis_given",
+        GIVEN_BITS,
+        "what responder takes, in order: QPN (24 bits), space (1), retired (1); tready is not looked at",
+    );
+    let fields = Fields::unpack::<SequencedPacket>(sequenced.data);
+    let order = cat_lsb_first(&[fields.get("qpn"), fields.get("space"), fields.get("retired")]);
+    given.data.set(order.zero_extend(GIVEN_BITS));
+    given.valid.set(sequenced.fires());
+    given.ready.ignore();
 }
 
 fn join<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {

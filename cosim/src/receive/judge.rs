@@ -1,9 +1,10 @@
-//! What came out of the receive pipeline against the golden models, which follow the order of events that the RTL gives (`m_axis_event`).
+//! What came out of the receive pipeline against the golden models, which follow the order of events that the RTL gives (`m_axis_event`,
+//! `m_axis_given`).
 //!
 //! Streams whose order between queue pairs is a matter of time are compared by queue pair. Control packets depend on time and are compared in
 //! the tests of `ack_engine`; the counters of that block are not looked at here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
 use spraynic_config::NicConfig;
@@ -12,7 +13,7 @@ use spraynic_golden::packet_parser::TrimmedDscp;
 use spraynic_golden::receive_pipeline::path::Config;
 use spraynic_golden::receive_pipeline::requests::{Effects, Requests};
 use spraynic_golden::receive_pipeline::{Destination, Moment, ReceivePipeline};
-use spraynic_golden::reorder_buffer::{Released, Space};
+use spraynic_golden::reorder_buffer::{Given, Released, Space};
 use spraynic_hdl::reorder_buffer::observed;
 use thiserror::Error;
 
@@ -83,6 +84,7 @@ pub fn judge(config: &NicConfig, scenario: &Scenario, run: &Run) -> Result<(), D
             });
         }
     }
+    golden.take_in_order(run)?;
     golden.compare(run)
 }
 
@@ -114,7 +116,12 @@ struct Golden {
     memory: Vec<u8>,
     effects: Effects,
     slow_path: Vec<Vec<u8>>,
+    /// What the reorder buffer has given, by queue pair, space, and whether it tells of a retired message.
+    given: BTreeMap<Way, VecDeque<Given>>,
 }
+
+/// Packets of one order: queue pair, space, retired. (How those of mrc that tell of retired messages stand among its packets is a matter of time.)
+type Way = (u32, bool, bool);
 
 impl Golden {
     fn new(config: &NicConfig, scenario: &Scenario) -> Self {
@@ -125,6 +132,7 @@ impl Golden {
             memory: scenario.memory.clone(),
             effects: Effects::default(),
             slow_path: Vec::new(),
+            given: BTreeMap::new(),
         };
         for context in &scenario.contexts {
             if let Some(written) = golden.pipeline.write_context(context) {
@@ -158,12 +166,46 @@ impl Golden {
         };
         let received = self.pipeline.receive(&frame, &moment);
         if let Some(given) = received.given {
-            self.requests.take(given, &mut self.memory, &mut self.effects);
+            self.give(given);
         }
         if let Destination::SlowPath(bytes) = &received.destination {
             self.slow_path.push(bytes.clone());
         }
         received.destination
+    }
+
+    fn give(&mut self, given: Given) {
+        let packet = &given.packet;
+        let way = (packet.qpn, packet.space, packet.retired);
+        self.given.entry(way).or_default().push_back(given);
+    }
+
+    /// Gives the packets to the models behind, in the order in which the RTL's responder took them.
+    fn take_in_order(&mut self, run: &Run) -> Result<(), Difference> {
+        for observed in run.outcome.received("m_axis_given") {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&observed.data[..4]);
+            let bits = u32::from_le_bytes(bytes);
+            let way = (bits & 0xFF_FFFF, bits >> 24 & 1 == 1, bits >> 25 & 1 == 1);
+            let given = self.given.get_mut(&way).and_then(VecDeque::pop_front);
+            let given = given.ok_or_else(|| Difference::Stream {
+                stream: "m_axis_given",
+                qpn: Some(way.0),
+                rtl: format!("space {}, retired {}", way.1, way.2),
+                golden: "nothing".to_owned(),
+            })?;
+            self.requests.take(given, &mut self.memory, &mut self.effects);
+        }
+        let left = self.given.iter().find(|(_, left)| !left.is_empty());
+        match left {
+            None => Ok(()),
+            Some((way, left)) => Err(Difference::Stream {
+                stream: "m_axis_given",
+                qpn: Some(way.0),
+                rtl: "nothing".to_owned(),
+                golden: format!("{:?}", left[0].packet),
+            }),
+        }
     }
 
     fn follow<'f>(
@@ -178,7 +220,7 @@ impl Golden {
                     match self.pipeline.release(event.qpn, event.space) {
                         Released::Nothing => return Err(format!("the window cannot move on by more than {step}")),
                         Released::Moved => {}
-                        Released::Given(given) => self.requests.take(given, &mut self.memory, &mut self.effects),
+                        Released::Given(given) => self.give(given),
                     }
                 }
             }
