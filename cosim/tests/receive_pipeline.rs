@@ -182,6 +182,58 @@ fn messages_arrive_exactly_once_at_64_bits() {
     arrive(Preset::Lab);
 }
 
+/// Frames back to back, in order, to one queue pair of each profile in turn: the MAC never waits, and the last byte is in memory soon after.
+#[test]
+fn whole_packets_come_at_one_beat_a_clock_from_wire_to_memory() {
+    for preset in [Preset::G100, Preset::Lab] {
+        let Some(model) = model(preset) else { return };
+        let config = small(preset);
+        let beat = config.datapath.width_bits as usize / 8;
+        for qpn in 0..3 {
+            let messages = [Message {
+                qpn,
+                kind: Kind::Write,
+                length: 4096,
+                offset: 0,
+            }; 24];
+            let quiet = Network {
+                seed: 3,
+                lost: 0,
+                repeated: 0,
+                damaged: 0,
+                reordered: 0,
+            };
+            let (scenario, expected) = scenario(&config, QUEUE_PAIRS, &messages, quiet);
+            // The first of five passes: each frame once.
+            let frames = scenario.frames[..scenario.frames.len() / 5].to_vec();
+            let beats: usize = frames.iter().map(|frame| frame.data.len().div_ceil(beat)).sum();
+            let scenario = Scenario { frames, ..scenario };
+            let result = scenario
+                .run(&mut Simulation::new(&model, 1), &config, Limits::default())
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(result.memory, expected.memory);
+            let accepted = result.outcome.accepted("s_axis");
+            let (first, last) = (accepted[0].first_cycle, accepted[accepted.len() - 1].last_cycle);
+            let written = result.outcome.received("m_axis_write_data");
+            let arrived = written[written.len() - 1].last_cycle;
+            let profile = profile_of(&config, qpn);
+            println!(
+                "{preset:?} {profile:?}: {beats} beats in {} clocks, in memory {} clocks later",
+                last - first + 1,
+                arrived - last
+            );
+            assert_eq!(last - first + 1, beats as u64, "{preset:?} {profile:?}: the MAC waited");
+            // A packet is held until its ICRC has been judged.
+            let most = 4096 / beat as u64 + 100;
+            assert!(
+                arrived - last <= most,
+                "{preset:?} {profile:?}: {} clocks to memory",
+                arrived - last
+            );
+        }
+    }
+}
+
 /// A single packet that asks for a SACK, on an idle NIC: clocks from its last beat to the SACK's descriptor.
 #[test]
 fn a_sack_leaves_within_clocks() {

@@ -16,11 +16,16 @@ use crate::reorder_buffer::reorder_buffer;
 use crate::responder::responder;
 use crate::response_engine::response_engine;
 use crate::skid_buffer;
+use crate::stream_fifo;
 use crate::stream_fork::fork;
 use crate::write_data::WriteData;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::SequencedPacket;
 use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream, cat_lsb_first};
+
+/// Beats of payload that may go ahead of the descriptors, which take longer through `responder`: without them each packet would wait for the
+/// descriptor of its own.
+const PAYLOAD_FIFO_BEATS: u32 = 32;
 
 /// The pipeline for this configuration.
 #[must_use]
@@ -78,7 +83,7 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     sequenced.connect(Stream::into_instance(responder, "s_axis"));
     observe(m, sequenced);
     let payload = AxiStream::from_instance(reorder, "m_axis_payload");
-    skid_buffer::register_axi(m, "u_sequenced_payload", payload)
+    stream_fifo::buffer_axi(m, "u_sequenced_payload_fifo", payload, PAYLOAD_FIFO_BEATS)
         .connect(AxiStream::into_instance(responder, "s_axis_payload"));
     pass_in(m, responder, "s_axis_receive_request", "s_axis_receive_request");
     pass_in(m, regions, "s_axis_region", "s_axis_region");
