@@ -42,14 +42,10 @@ pub(super) fn frame_reader<'a>(
     let cut = m
         .reg("frame_cut", 1)
         .reset(0)
-        .doc("the IP packet has ended: what comes is padding");
+        .doc("the IP packet has ended, what comes is padding: the output register holds a last beat that waits for the end of the frame");
     let ends_here = (number.eq(end_beat) & !cut).named("ip_ends_here");
 
     let out_valid = m.reg("frame_valid", 1).reset(0);
-    let out_waits = m
-        .reg("frame_waits", 1)
-        .reset(0)
-        .doc("the output register holds a last beat, and the frame has not ended");
     let out_dropped = m.reg("frame_dropped", 1);
     let out = |name: &str, width| m.reg(&format!("frame_{name}"), width);
     let (data, keep, last) = (
@@ -60,10 +56,9 @@ pub(super) fn frame_reader<'a>(
     let user = out("user", 4);
 
     let given = (route.datapath & !cut).named("frame_gives");
-    let out_free = (!out_waits & (!out_valid | output.ready)).named("frame_out_free");
+    let out_free = (!cut & (!out_valid | output.ready)).named("frame_out_free");
     let known = from.beats.valid & from.routes.valid & (!beat.last | from.ends.valid);
     let pop = (known & (!given | out_free)).named("frame_pops");
-    let load = pop & given;
     from.beats.pop.set(pop);
     from.routes.pop.set(pop & beat.last);
     from.ends.pop.set(pop & beat.last);
@@ -78,22 +73,21 @@ pub(super) fn frame_reader<'a>(
     // A frame that is shorter than its IP length ends with its last byte. Both ends are decoded before it is known which one counts.
     let lanes = parser.beat_bytes();
     let in_packet = keep_up_to(end_lane, lanes) | (!ends_here).repeat(lanes);
-    m.when(load, || {
+    // Whatever stands there goes into a register that is free, so that nothing but its freedom enables it; whether it is valid
+    // is known later.
+    m.when(out_free, || {
         data.set(beat.data);
         keep.set(keep_up_to(beat.lane, lanes) & in_packet);
         last.set(ends_here | beat.last);
         user.set(cat_lsb_first(&[route.ipv6, route.tags, route.trimmed]));
         out_dropped.set(beat.last & dropped);
-        out_valid.set(beat.last | !ends_here);
-        out_waits.set(ends_here & !beat.last);
+        out_valid.set(known & given & (beat.last | !ends_here));
     })
-    .else_when(pop & route.datapath & beat.last, || {
+    .else_when(cut & known & beat.last, || {
         out_dropped.set(dropped);
         out_valid.set_lit(1);
-        out_waits.set_lit(0);
-    })
-    .else_when(output.ready, || out_valid.set_lit(0));
-    m.assert("what_waits_is_not_valid", !(out_waits & out_valid));
+    });
+    m.assert("what_waits_is_not_valid", !(cut & out_valid));
 
     output.data.set(data);
     output.keep.set(keep);
