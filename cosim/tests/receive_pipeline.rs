@@ -285,8 +285,11 @@ const SACK_CLOCKS_64: u64 = 37;
 
 /// Frames in a run of hostile bytes; a queue pair that was refused takes nothing more, so runs are short.
 const HOSTILE_FRAMES: usize = 500;
-/// Where peers may write, of memory of 16 KiB.
-const REGION: std::ops::Range<u64> = 4096..12_288;
+/// Where peers may write. Atomics work at its end, where no WRITE goes: what an atomic finds of a WRITE behind it is a matter of time.
+const REGION: std::ops::Range<u64> = 4096..24_576;
+const ATOMICS: u64 = REGION.end - 4096;
+/// Receive requests, each of 64 bytes, behind it.
+const BUFFERS: std::ops::Range<u64> = REGION.end..REGION.end + 64 * 32;
 const FIRST_PSN: u32 = 0xFF_FFF8;
 /// Addresses of the peer and of this side; as IPv6 addresses, with zeros before.
 const PEER_IP: u128 = 0x0A00_0002;
@@ -337,7 +340,9 @@ fn hostile_frame() -> impl Strategy<Value = Frame> {
                         (reth.virtual_address, reth.remote_key, reth.length) = (address, key, bytes);
                     }
                     Extension::AtomicEth(atomic) => {
-                        (atomic.virtual_address, atomic.remote_key) = (address & !7, key);
+                        let cell = ATOMICS + 64 * u64::from(suited) + (at & 0x38);
+                        let address = if named == Named::Bounds { REGION.end } else { cell };
+                        (atomic.virtual_address, atomic.remote_key) = (address, key);
                     }
                     _ => {}
                 }
@@ -374,10 +379,10 @@ fn hostile_scenario(config: &NicConfig, frames: Vec<Frame>, [gaps, pressure]: [P
         local_ip: LOCAL_IP,
         ..QueuePairContext::default()
     });
-    let receive_requests = (0..32u64).map(|index| ReceiveRequest {
+    let receive_requests = (0..32).map(|index: u64| ReceiveRequest {
         qpn: index as u32 % QUEUE_PAIRS,
         length: 64,
-        address: 12_288 + 64 * index,
+        address: BUFFERS.start + 64 * index,
         cookie: index,
         ..ReceiveRequest::default()
     });
@@ -396,7 +401,7 @@ fn hostile_scenario(config: &NicConfig, frames: Vec<Frame>, [gaps, pressure]: [P
             ..MemoryRegion::default()
         }],
         receive_requests: receive_requests.collect(),
-        memory: vec![0x5A; 16_384],
+        memory: vec![0x5A; BUFFERS.end as usize + 4096],
         frames,
         memory_latency: 30,
         gaps,
@@ -443,8 +448,7 @@ fn hostile_frames_do_no_harm() {
             .run(&mut Simulation::new(&model, 1), &config, limits)
             .unwrap_or_else(|error| panic!("{at}: {error}"));
         for (address, byte) in result.memory.iter().enumerate() {
-            let buffers = 12_288..12_288 + 64 * 32;
-            let reachable = REGION.contains(&(address as u64)) || buffers.contains(&(address as u64));
+            let reachable = REGION.contains(&(address as u64)) || BUFFERS.contains(&(address as u64));
             assert!(reachable || *byte == 0x5A, "{at}: address {address:#x} was written");
         }
         check_places(&result, scenario.frames.len()).unwrap_or_else(|error| panic!("{at}: {error}"));

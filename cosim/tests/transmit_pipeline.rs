@@ -261,6 +261,32 @@ fn a_single_beat_frame_leaves_in_every_clock() {
     assert_eq!((clocks, beats), (300, 300));
 }
 
+/// A SACK of `ack_engine` on an idle port: clocks from its descriptor to the first beat of its frame.
+#[test]
+fn a_control_packet_leaves_within_clocks() {
+    if !common::have_verilator() {
+        return;
+    }
+    for (preset, most) in [(Preset::G100, 23), (Preset::Lab, 28)] {
+        let mut scenario = one_queue_pair(preset);
+        scenario.control = vec![PacketDescriptor {
+            qpn: 1,
+            opcode: 0xDC,
+            mrc: true,
+            extension_words: 9,
+            ..PacketDescriptor::default()
+        }];
+        let outcome = check(preset, &scenario).unwrap_or_else(|error| panic!("{error}"));
+        let given = outcome.accepted("s_axis_control")[0].last_cycle;
+        let clocks = outcome.received("m_axis")[0].first_cycle - given;
+        println!("{preset:?}: {clocks} clocks from the descriptor to the frame");
+        assert!(
+            clocks <= most,
+            "{clocks}: more than docs/src/blocks/receive_pipeline.md says"
+        );
+    }
+}
+
 /// A memory that answers after a microsecond costs latency, not throughput.
 #[test]
 fn slow_memory_costs_no_throughput() {
