@@ -228,7 +228,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         );
         let read = m.wire("map_read", 1);
         let address = m.wire("map_read_address", map.address_width());
-        let word = map.read(read, address);
+        let word = map.read(read, address).delayed("map_word");
         let turns = turns(
             m,
             &sizes,
@@ -294,8 +294,10 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         }
     }
     arrival_done.set(bus.arrival_done);
-    returns.set(writer.frees | bus.returns);
-    returned.set(writer.frees.mux(walk_slot, bus.returned.resize(sizes.slot_bits)));
+    // From registers; the account hears of these slots later still.
+    returns.set((writer.frees | bus.returns).delayed("slot_returns_late").reset(0));
+    let slot = writer.frees.mux(walk_slot, bus.returned.resize(sizes.slot_bits));
+    returned.set(slot.delayed("slot_returned_late"));
     if let Some(count) = free_count {
         let _ = m.output_of("free_slots", count).doc("slots that hold no packet");
     }

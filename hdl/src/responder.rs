@@ -207,9 +207,9 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     writes_room.count(issue, at_5.valid & !settled.gives, queued.fires());
 
     let credit = Stream::wires(m, "credit", 24);
-    credit.valid.set(rings.posted);
-    credit.data.set(two.qpn);
-    m.assert("credits_have_room", !rings.posted | credit.ready);
+    credit.valid.set(rings.posted.delayed("credit_3").reset(0));
+    credit.data.set(two.qpn.delayed("credit_qpn_3"));
+    m.assert("credits_have_room", !credit.valid | credit.ready);
     let queued = stream_fifo::buffer(m, "u_credits", credit, CREDITS);
     queued.connect(credits);
     let no_credit = valid_2 & two.kind.eq_lit(operation::RECEIVE_REQUEST) & !rings.posted;

@@ -37,7 +37,7 @@ pub(super) struct ContextWriter<'a> {
     pub(super) map_space: Signal<'a>,
     pub(super) map_index: Signal<'a>,
     pub(super) map_psn: Signal<'a>,
-    /// A slot that is freed: the one of the entry that was read in the clock before.
+    /// A slot that is freed: the one of the entry that was read two clocks before.
     pub(super) frees: Signal<'a>,
 }
 
@@ -203,6 +203,6 @@ pub(super) fn context_writer<'a>(
         map_space: walk_space,
         map_index: index,
         map_psn: psn_of_walk(lowest_bit),
-        frees: reads.delayed("walk_frees").reset(0),
+        frees: reads.delayed("walk_read").reset(0).delayed("walk_frees").reset(0),
     }
 }

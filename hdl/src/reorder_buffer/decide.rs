@@ -56,10 +56,23 @@ struct Table<'a> {
     early: Signal<'a>,
     /// In clock 3, exact.
     now: Signal<'a>,
-    /// What the operation in clock 3 makes of it.
+    /// What the operation in clock 3 makes of it, if it changes it.
     next: Signal<'a>,
-    /// It changes it.
     changes: Signal<'a>,
+    /// The same for the packet that is taken, which is known last: it goes before `next`.
+    next_of_packet: Signal<'a>,
+    packet_changes: Signal<'a>,
+    /// What the next operations find.
+    left: Signal<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// No packet changes it but by `next`.
+    fn without_packets(self) -> Self {
+        self.next_of_packet.set(self.next_of_packet.lit(0));
+        self.packet_changes.set_lit(0);
+        self
+    }
 }
 
 /// A table of `depth` words, read at `addresses[0]`, the address of the operation in clock 0.
@@ -72,17 +85,22 @@ fn table<'a>(
 ) -> Table<'a> {
     let memory = m.memory(name, depth, width).read_during_write(ReadDuringWrite::New);
     let read = memory.read(m.high(), addresses[0]);
-    let next = m.wire(&format!("{name}_next"), width);
-    let changes = m.wire(&format!("{name}_changes"), 1);
+    let wire = |what: &str, width| m.wire(&format!("{name}_{what}"), width);
+    let (next, changes) = (wire("next", width), wire("changes", 1));
+    let (next_of_packet, packet_changes) = (wire("next_of_packet", width), wire("packet_changes", 1));
+    let left = packet_changes.mux(next_of_packet, next);
     let (next_4, changes_4) = (
-        next.delayed(&format!("{name}_4")),
-        changes.delayed(&format!("{name}_changed")).reset(0),
+        left.delayed(&format!("{name}_4")),
+        (changes | packet_changes).delayed(&format!("{name}_changed")).reset(0),
     );
-    let from_3 = (changes & addresses[3].eq(addresses[1])).named(&format!("{name}_of_two_ahead"));
+    let behind = |stage: usize, otherwise: Signal<'a>| {
+        let same = addresses[3].eq(addresses[stage]);
+        let by_packet = packet_changes & same;
+        by_packet.mux(next_of_packet, (changes & same).mux(next, otherwise))
+    };
     let from_4 = changes_4 & addresses[4].eq(addresses[1]);
-    let early = from_3.mux(next, from_4.mux(next_4, read)).delayed(&format!("{name}_2"));
-    let from_3 = (changes & addresses[3].eq(addresses[2])).named(&format!("{name}_of_one_ahead"));
-    let now = from_3.mux(next, early).delayed(&format!("{name}_3"));
+    let early = behind(1, from_4.mux(next_4, read)).delayed(&format!("{name}_2"));
+    let now = behind(2, early).delayed(&format!("{name}_3"));
     let (clears, clear_address) = sweep.of(depth);
     memory.write(
         clears | changes_4,
@@ -94,6 +112,9 @@ fn table<'a>(
         now,
         next,
         changes,
+        next_of_packet,
+        packet_changes,
+        left,
     }
 }
 
@@ -118,7 +139,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let each = |address: &dyn Fn(&Op<'a>) -> Signal<'a>| [0, 1, 2, 3, 4].map(|stage: usize| address(&ops[stage]));
 
     let windows = each(&|op| sizes.window_address(op.space, op.index));
-    let window_table = table(m, "windows", (sizes.windows(), Window::packed_width()), windows, sweep);
+    let window_table = table(m, "windows", (sizes.windows(), Window::packed_width()), windows, sweep).without_packets();
     let count_table = sizes
         .has_rows()
         .then(|| table(m, "counts", (sizes.windows(), sizes.count_bits()), windows, sweep));
@@ -192,13 +213,16 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let roce = is(Profile::Roce, sizes.roce);
     let solar = is(Profile::Solar, sizes.solar);
     let mrc = is(Profile::Mrc, sizes.mrc);
-    let packet = op_3.valid & op_3.packet;
-    let known = (packet & op_3.in_table & window.open).named("known");
+    let packet_2 = op_2.valid & op_2.packet;
+    let packet = packet_2.delayed("is_packet_3").reset(0);
+    let of_table = (packet_2 & op_2.in_table).delayed("packet_of_table_3");
+    let whole = (packet_2 & op_2.in_table & !op_2.trimmed.any()).delayed("whole_packet_3");
+    let known = (of_table & window.open).named("known");
     let duplicate = known & (older | (!roce & !beyond & received));
     let out_of_window = known & !roce & !older & beyond;
-    let fresh = known & !older & (roce | (!beyond & !received));
-    let trimmed = fresh & op_3.trimmed.any();
-    let candidate = (fresh & !op_3.trimmed.any()).named("candidate");
+    let fresh = window.open & !older & (roce | (!beyond & !received));
+    let trimmed = fresh & of_table & !whole;
+    let candidate = (fresh & whole).named("candidate");
     let ready = (!op_3.needs | credit_table.now.any()).named("has_credit");
     let passes = (candidate & ready & (mrc | is_next)).named("passes");
     let not_ready = candidate & !ready & (mrc | (roce & is_next));
@@ -247,11 +271,12 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
             let left = table.now - op_3.amount.resize(sizes.count_bits());
             // What is known late only chooses.
             let more = table.now + table.now.lit(1);
-            let counted = advance.mux(left, keeps.mux(more, table.now)).gate(!(opens | closes));
-            table.next.set(counted);
-            table.changes.set(keeps | advance | opens | closes);
+            table.next.set(left.gate(!(opens | closes)));
+            table.changes.set(advance | opens | closes);
+            table.next_of_packet.set(more);
+            table.packet_changes.set(keeps);
             table.early.ignore();
-            counted
+            (advance | opens | closes | keeps).mux(table.left, table.now)
         }
     };
 
@@ -263,21 +288,24 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let takes_credit = (passes & op_3.needs).named("takes_credit");
     let without_one = credits - credits.lit(1);
     let without_all = (credits.zero_extend(wide) - op_3.credits.zero_extend(wide)).part(0, sizes.credit_bits());
-    let left = advance.mux(without_all, takes_credit.mux(without_one, credits));
     let drops = closes & op_3.drop_credits;
     let adds = op_3.valid & op_3.credit;
-    credit_table.next.set(drops.mux(credits.lit(0), adds.mux(added, left)));
-    credit_table.changes.set(drops | adds | advance | takes_credit);
+    credit_table.next.set(adds.mux(added, without_all).gate(!drops));
+    credit_table.changes.set(drops | adds | advance);
+    credit_table.next_of_packet.set(without_one);
+    credit_table.packet_changes.set(takes_credit);
+    let credits_left = (drops | adds | advance | takes_credit).mux(credit_table.left, credits);
 
     let (group, group_changed, group_before) = match (&group_table, clear_mask) {
         (Some(table), Some((clear_mask, sets))) => {
             sets.set(keeps);
             let walks = op_3.valid & op_3.walk;
-            let next = (table.now & !clear_mask.gate(advance)) | one_hot.gate(keeps);
-            table.next.set(next.gate(!walks));
-            let changed = keeps | walks | (advance & window.open);
-            table.changes.set(changed);
-            (table.next, table.changes, table.now)
+            table.next.set((table.now & !clear_mask).gate(!walks));
+            let changes = walks | (advance & window.open);
+            table.changes.set(changes);
+            table.next_of_packet.set(table.now | one_hot);
+            table.packet_changes.set(keeps);
+            (table.left, changes | keeps, table.now)
         }
         _ => (m.lit(0, GROUP), m.low(), m.lit(0, GROUP)),
     };
@@ -309,7 +337,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         group_changed,
         group_before,
         keeps,
-        credits: credit_table.next,
+        credits: credits_left,
         was_open: op_3.in_table & window.open,
         known,
     };
@@ -375,7 +403,8 @@ impl<'a> Account<'a, '_> {
         let used = table(m, "used_slots", (sizes.reorder, bits), addresses, sweep);
         used.early.ignore();
         let own = used.now.lt(used.now.lit(sizes.guaranteed)).named("has_guaranteed_slot");
-        slot_free.set(may & (own | shared.any()));
+        let some_shared = m.reg("shared_slots_left", 1).reset(1).doc("`shared_slots` is not 0");
+        slot_free.set(may & (own | some_shared));
 
         // Those beyond the guarantee go back to all, `amount` of them at most. Sums are made of registers; comparisons only choose.
         let amount = self.op_3.amount.resize(bits);
@@ -386,13 +415,22 @@ impl<'a> Account<'a, '_> {
         let frees_all = self.frees_all & may;
         let with_beyond = shared + (used.now - used.now.lit(sizes.guaranteed));
         let with_returned = (self.frees_all | few_beyond).mux(with_beyond, shared + amount);
-        m.when((frees_all | self.frees) & !own, || shared.set(with_returned))
-            .else_when(self.stored & !own, || shared.set(shared - shared.lit(1)));
+        let some_returned = (self.frees_all | few_beyond).mux(used.now.ne_lit(sizes.guaranteed), amount.any());
+        m.when((frees_all | self.frees) & !own, || {
+            shared.set(with_returned);
+            some_shared.set(some_shared | some_returned);
+        })
+        .else_when(self.stored & !own, || {
+            shared.set(shared - shared.lit(1));
+            some_shared.set(shared.ne_lit(1));
+        });
         let fewer = used.now - amount;
-        let one_more = used.now + used.now.lit(1);
-        let left = self.frees.mux(fewer, self.stored.mux(one_more, used.now));
-        used.next.set(left.gate(!frees_all));
-        used.changes.set(frees_all | self.frees | self.stored);
+        used.next.set(fewer.gate(!frees_all));
+        used.changes.set(frees_all | self.frees);
+        used.next_of_packet.set(used.now + used.now.lit(1));
+        used.packet_changes.set(self.stored);
+        used.left.ignore();
+        m.assert("shared_slots_left_says_whether_some_are", some_shared.eq(shared.any()));
         m.assert(
             "no_more_slots_are_shared_than_there_are",
             shared.le(shared.lit(shared_at_first)),

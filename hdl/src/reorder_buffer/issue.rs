@@ -143,8 +143,11 @@ pub(super) fn issue<'a>(
     let credit_first = (!empty & !context_fields.exclusive & !(others & credit_was_last)).named("credit_first");
     let internal = (credit_first | others).named("internal_wanted");
     let waited = m.reg("waited", 2).reset(0).doc("packets that went before");
-    let open_for_packets =
-        (may_issue & room & !context_fields.exclusive & !(internal & waited.eq_lit(PATIENCE))).named("packet_may_go");
+    let must_yield = m
+        .reg("packets_must_yield", 1)
+        .reset(0)
+        .doc("so many packets went before that another operation is due");
+    let open_for_packets = (may_issue & room & !context_fields.exclusive & !must_yield).named("packet_may_go");
     descriptors.ready.set(open_for_packets);
     let packet = descriptors.fires().named("packet_taken");
     let goes = (may_issue & internal & !packet).named("internal_goes");
@@ -168,7 +171,11 @@ pub(super) fn issue<'a>(
         waited.set_lit(0);
         credit_was_last.set(credit_first);
     })
-    .else_when(packet & internal, || waited.set(waited + waited.lit(1)));
+    .else_when(packet & internal & waited.ne_lit(PATIENCE), || {
+        waited.set(waited + waited.lit(1));
+    });
+    let is_due = waited.eq_lit(PATIENCE) | (packet & waited.eq_lit(PATIENCE - 1));
+    must_yield.set(internal & !goes & is_due);
     m.when(context.issued, || quiet.set_lit(QUIET))
         .else_when(quiet.any(), || quiet.set(quiet - quiet.lit(1)));
 

@@ -70,6 +70,20 @@ fn kept_field<'a>(kept: Signal<'a>, wanted: &str) -> Signal<'a> {
     kept.module().lit(0, kept_width(wanted).max(1))
 }
 
+/// `tkeep` of a beat: all bytes but in the last one, where `last_byte` is the number of the last. In two parts, of few levels each.
+fn keep_of<'a>(last_byte: Signal<'a>, last: Signal<'a>) -> Signal<'a> {
+    let low_bits = last_byte.width() / 2;
+    let (high, low) = (last_byte >> low_bits, last_byte.part(0, low_bits));
+    let bytes: Vec<_> = (0..1u32 << last_byte.width())
+        .map(|byte| {
+            let (of_high, of_low) = (byte >> low_bits, byte & ((1 << low_bits) - 1));
+            let beyond = !last | high.gt(high.lit(of_high));
+            beyond | (high.eq(high.lit(of_high)) & low.ge(low.lit(of_low)))
+        })
+        .collect();
+    cat_lsb_first(&bytes)
+}
+
 /// The descriptor as it is given.
 fn describe<'a>(m: Module<'a>, kept: Signal<'a>, duplicate: Signal<'a>) -> Fields<'a> {
     Fields::build::<SequencedPacket>(|name, width| match name {
@@ -276,16 +290,18 @@ pub(super) fn bus<'a>(
                 let address = |slot: Signal<'a>, beat: Signal<'a>| cat(&[slot, beat]);
                 pool.write(stores_beat, address(slot, beat_number), payload.data);
                 let data = pool.read(goes & payload_follows, address(entry.map.slot, beat));
-                let packets = m.memory("packets", sizes.slots, kept_bits());
-                packets.write(stored & begins, slot, arrival.data);
-                let kept = packets.read(goes & !beat.any(), entry.map.slot);
-                let length = kept_field(kept, "payload_length");
-                let tail = length.part(0, index_width(sizes.bus_bytes.into()));
-                let keep: Vec<_> = (0..sizes.bus_bytes)
-                    .map(|byte| !last | !tail.any() | tail.gt(tail.lit(byte)))
-                    .collect();
+                // Beside the packet: the number of the last byte in its last beat.
+                let byte_bits = index_width(sizes.bus_bytes.into());
+                let length = kept_field(arrival.data, "payload_length").part(0, byte_bits);
+                let packets = m.memory("packets", sizes.slots, kept_bits() + byte_bits);
+                let word = cat(&[length - length.lit(1), arrival.data]);
+                packets.write(stored & begins, slot, word);
+                let word = packets.read(goes & !beat.any(), entry.map.slot);
+                let kept = word.part(0, kept_bits());
+                let last_byte = word.part(kept_bits(), byte_bits);
+                let keep = keep_of(last_byte, last);
                 let given = describe(m, kept, m.low()).pack();
-                (retires.mux(retired, given), beat_of(data, cat_lsb_first(&keep), last))
+                (retires.mux(retired, given), beat_of(data, keep, last))
             } else {
                 slot.ignore();
                 stored.ignore();
@@ -341,11 +357,15 @@ pub(super) fn bus<'a>(
                 .reg("reads", 1)
                 .reset(0)
                 .doc("it comes from a slot; or the last one did");
+            // Whether the packet on the bus waited is a clock old, so that the read-out does not depend on its decision.
+            let waited = m.wire("passing_waits", 1);
+            let passing_waited = waited.delayed("passing_waited").reset(0);
             let read_turn = inside
-                .mux(reads, read.valid & (!passing.valid | !reads))
+                .mux(reads, read.valid & !(reads & passing_waited))
                 .named("read_has_the_port");
             passing.fires.set(can(&passing) & !read_turn);
             read.fires.set(can(read) & read_turn);
+            waited.set(passing.valid & !passing.fires);
             m.when(passing.fires, || {
                 inside.set(!passing.last);
                 reads.set_lit(0);

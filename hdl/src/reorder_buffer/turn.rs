@@ -187,7 +187,7 @@ pub(super) struct ReadOut<'a> {
     pub(super) arrival_done: Signal<'a>,
 }
 
-/// Builds queue, scan, enumeration and advance. `map_word` is the map's word, one clock behind `map_read`.
+/// Builds queue, scan, enumeration and advance. `map_word` is the map's word, two clocks behind `map_read`.
 #[expect(clippy::too_many_arguments, reason = "each is another part of the block")]
 pub(super) fn turns<'a>(
     m: Module<'a>,
@@ -342,8 +342,8 @@ pub(super) fn turns<'a>(
         remaining.set(remaining - remaining.lit(1));
         has_remaining.set(remaining.ne_lit(1));
     });
-    let looked = looks.delayed("looked_up").reset(0);
-    let looked_psn = psn.delayed("looked_up_psn");
+    let looked = looks.delayed("looks_up_1").reset(0).delayed("looked_up").reset(0);
+    let looked_psn = psn.delayed("looks_up_psn_1").delayed("looked_up_psn");
     let found = MapEntry::unpack(sizes, map_word);
     let takes_credit = found.special & !mrc;
     let starves = (looked & !starved & takes_credit & !credits.any()).named("starves");
@@ -373,7 +373,9 @@ pub(super) fn turns<'a>(
     };
 
     // Moving on.
-    let finished = (turn & !has_remaining & !held.any() & !read_out.busy).named("turn_finished");
+    // An entry is in the read-out for a clock at least, so that what this register still says then costs nothing.
+    let has_entries = (looks | held.any()).delayed("turn_has_entries").reset(0);
+    let finished = (turn & !has_remaining & !has_entries & !read_out.busy).named("turn_finished");
     let leaves = read_out.leaves;
     let one = |bit: Signal<'a>| bit.zero_extend(6);
     let issued = wires.advance.issued;

@@ -81,7 +81,7 @@ pub(super) fn settle<'a>(
         address: sums.address + payload.zero_extend(64),
         left: sums.left - payload.zero_extend(32),
         received,
-        msn: state.msn + message_done.zero_extend(24),
+        msn: message_done.mux(state.msn + state.msn.lit(1), state.msn),
     };
     let closing = |signal: Signal<'a>| signal.gate(!closes);
     let next = State {
