@@ -206,7 +206,7 @@ parameters! {
             "Operations that a work request may ask for; another one is dropped and counted.";
         control: bool = Allowed::Flag, "",
             [true; 4],
-            "Control packets (ACK, CNP; SACK, NACK and probes of solar and mrc) can be built.";
+            "Control packets (ACK, CNP; SACK, NACK and probes of solar and mrc) can be built by the transmit path. The receive path gives their descriptors in any case.";
         ipv4: bool = Allowed::Flag, "",
             [true; 4],
             "Frames with IPv4 can be built.";

@@ -26,7 +26,7 @@ pub(super) fn text(config: &NicConfig, design: &Design, block: Option<&str>, fil
     let _ = write!(
         text,
         "Again: `spraynic generate --config config.toml{} --out DIR`\n\n\
-         ## Line rate\n\n{}\n\n\
+         ## Line rate\n\n{}{}\n\n\
          That is arithmetic on width and clock. Whether a device reaches the clock is for its tools to say: see `constraints/`.\n\n\
          ## What is in it\n\n\
          - bus: {} bits ({} bytes a beat), clock {} kHz\n\
@@ -37,6 +37,12 @@ pub(super) fn text(config: &NicConfig, design: &Design, block: Option<&str>, fil
          - header lengths that can occur, in bytes: {}\n\n",
         block.map(|name| format!(" --block {name}")).unwrap_or_default(),
         config.line_rate_statement(),
+        match block {
+            Some("receive_pipeline" | "responder") => {
+                " `responder` takes a request packet in two clocks: packets of one beat come at half the clock rate."
+            }
+            _ => "",
+        },
         config.datapath.width_bits,
         config.beat_bytes(),
         config.datapath.clock_khz,
