@@ -21,13 +21,13 @@ const QUEUE_PAIRS: u32 = 6;
 
 /// The model; `None`, with a message, where there is no Verilator. Under CI that is a failure.
 fn model(preset: Preset) -> Option<Arc<Model>> {
-    static MODELS: [OnceLock<Arc<Model>>; 2] = [const { OnceLock::new() }; 2];
+    static MODELS: [OnceLock<Arc<Model>>; 4] = [const { OnceLock::new() }; 4];
     if let Err(error) = Verilator::find() {
         assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
         eprintln!("skipped: {error}");
         return None;
     }
-    let model = MODELS[usize::from(preset == Preset::G100)].get_or_init(|| {
+    let model = MODELS[preset as usize].get_or_init(|| {
         Builder::new()
             .build(&source(&small(preset)))
             .unwrap_or_else(|error| panic!("{error}"))
@@ -182,10 +182,17 @@ fn messages_arrive_exactly_once_at_64_bits() {
     arrive(Preset::Lab);
 }
 
+/// 512 and 64 bits; with `SPRAYNIC_ALL_WIDTHS` in the environment 128 and 1024 too, whose models take a minute to build.
+fn presets() -> Vec<Preset> {
+    let all = std::env::var_os("SPRAYNIC_ALL_WIDTHS").is_some();
+    let more = [Preset::G25, Preset::G400].into_iter().filter(|_| all);
+    [Preset::G100, Preset::Lab].into_iter().chain(more).collect()
+}
+
 /// Frames back to back, in order, to one queue pair of each profile in turn: the MAC never waits, and the last byte is in memory soon after.
 #[test]
 fn whole_packets_come_at_one_beat_a_clock_from_wire_to_memory() {
-    for preset in [Preset::G100, Preset::Lab] {
+    for preset in presets() {
         let Some(model) = model(preset) else { return };
         let config = small(preset);
         let beat = config.datapath.width_bits as usize / 8;
