@@ -74,6 +74,13 @@ pub(crate) fn check(config: &NicConfig, origins: &BTreeMap<&'static str, Origin>
             ),
         );
     }
+    if config.has_profile(Profile::Mrc) && !config.send.window.is_multiple_of(128) {
+        return contradiction(
+            &["send.window", "wire.profiles"],
+            "the mrc profile counts its window in units of 128 packets".to_owned(),
+            "set send.window to 128 or more, or take \"mrc\" out of wire.profiles".to_owned(),
+        );
+    }
     receive(config, contradiction)
 }
 

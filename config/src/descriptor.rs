@@ -163,11 +163,16 @@ macro_rules! descriptor {
 }
 
 mod receive;
+mod send;
 
 pub use receive::{
     Answer, AtomicWrite, CompletionStatus, MemoryAccess, MemoryRegion, MemoryTranslation, MemoryWrite, PacketContext,
     PayloadWrite, QueuePairContext, QueuePairState, ReceiveRequest, ReceivedPacket, SequenceOutcome, SequenceReport,
     SequencedPacket,
+};
+pub use send::{
+    PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit, RateRequest, Resend,
+    ResponseDone, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
 };
 
 descriptor! {
@@ -247,7 +252,7 @@ descriptor! {
         reserved_0: u8 = 4, "zero";
         entropy: u32 = 32, "entropy value (EV) of the packet's path";
         payload_length: u16 = 13, "payload bytes without padding, 0 to 4096";
-        reserved_1: u8 = 3, "zero";
+        port: u8 = 3, "port by which it leaves";
         local_key: u32 = 32, "L_Key of the payload";
         local_address: u64 = 64, "byte address of the payload";
         extension: Extension = 288, "extension headers as they stand on the wire, byte 0 first";
@@ -361,7 +366,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 19] = [
+pub static LAYOUTS: [Layout; 31] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -381,6 +386,18 @@ pub static LAYOUTS: [Layout; 19] = [
     Layout::of::<PayloadWrite>(),
     Layout::of::<MemoryWrite>(),
     Layout::of::<AtomicWrite>(),
+    Layout::of::<SendContext>(),
+    Layout::of::<WorkSlice>(),
+    Layout::of::<PacketOrigin>(),
+    Layout::of::<SentPacket>(),
+    Layout::of::<Resend>(),
+    Layout::of::<SendProgress>(),
+    Layout::of::<ResponseDone>(),
+    Layout::of::<RateRequest>(),
+    Layout::of::<RateLimit>(),
+    Layout::of::<PathEntry>(),
+    Layout::of::<PathEvent>(),
+    Layout::of::<PathUpdate>(),
 ];
 
 /// `CompareSwap` as `compare_swap`.
@@ -421,6 +438,18 @@ mod tests {
             PayloadWrite::width(),
             MemoryWrite::width(),
             AtomicWrite::width(),
+            SendContext::width(),
+            WorkSlice::width(),
+            PacketOrigin::width(),
+            SentPacket::width(),
+            Resend::width(),
+            SendProgress::width(),
+            ResponseDone::width(),
+            RateRequest::width(),
+            RateLimit::width(),
+            PathEntry::width(),
+            PathEvent::width(),
+            PathUpdate::width(),
         ] {
             assert_eq!(width % 8, 0, "{width}");
         }

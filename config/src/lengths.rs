@@ -92,6 +92,12 @@ impl NicConfig {
         }
     }
 
+    /// Queue pairs, from number 0, that can send.
+    #[must_use]
+    pub fn send_queue_pairs(&self) -> u32 {
+        self.send.queue_pairs.min(self.queue_pairs.count)
+    }
+
     /// Bytes of the reorder buffer's pool: a slot holds the payload of the largest MTU. None without solar.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {

@@ -143,19 +143,20 @@ fn wrong_type(parameter: &'static Parameter, value: String, found: &'static str,
 }
 
 fn unknown_key(key: &str, origin: Origin) -> ConfigError {
+    // Near is what differs in fewer than half of its letters.
+    let near = |known: &str, given: &str| {
+        let distance = strsim::damerau_levenshtein(known, given);
+        (distance <= 3 && 2 * distance < given.len()).then_some(distance)
+    };
+    let last = key.rsplit('.').next().unwrap_or(key);
     let nearest = PARAMETERS
         .iter()
-        .map(|parameter| {
-            let whole = strsim::damerau_levenshtein(parameter.key, key);
+        .filter_map(|parameter| {
             // A key without its section, or in the wrong one, is near too.
-            let last = key.rsplit('.').next().unwrap_or(key);
-            (
-                whole.min(strsim::damerau_levenshtein(parameter.name(), last)),
-                parameter.key,
-            )
+            let distances = [near(parameter.key, key), near(parameter.name(), last)];
+            Some((distances.into_iter().flatten().min()?, parameter.key))
         })
-        .min()
-        .filter(|(distance, _)| *distance <= 3 && 2 * distance < key.len());
+        .min();
     let section = key.split('.').next().unwrap_or(key);
     let of_section: Vec<&str> = PARAMETERS
         .iter()

@@ -8,8 +8,10 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
     Answer, AtomicWrite, Completion, Descriptor, HeaderTemplate, LAYOUTS, Layout, MemoryAccess, MemoryRegion,
-    MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PayloadRequest, PayloadWrite, QueuePairContext,
-    ReceiveRequest, ReceivedPacket, SequenceReport, SequencedPacket, SliceContext, WorkRequest, c_header,
+    MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PacketOrigin, PathEntry, PathEvent, PathUpdate,
+    PayloadRequest, PayloadWrite, QueuePairContext, RateLimit, RateRequest, ReceiveRequest, ReceivedPacket, Resend,
+    ResponseDone, SendContext, SendProgress, SentPacket, SequenceReport, SequencedPacket, SliceContext, WorkRequest,
+    WorkSlice, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -112,6 +114,18 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         PayloadWrite::NAME => PayloadWrite::unpack(bytes).pack(),
         MemoryWrite::NAME => MemoryWrite::unpack(bytes).pack(),
         AtomicWrite::NAME => AtomicWrite::unpack(bytes).pack(),
+        SendContext::NAME => SendContext::unpack(bytes).pack(),
+        WorkSlice::NAME => WorkSlice::unpack(bytes).pack(),
+        PacketOrigin::NAME => PacketOrigin::unpack(bytes).pack(),
+        SentPacket::NAME => SentPacket::unpack(bytes).pack(),
+        Resend::NAME => Resend::unpack(bytes).pack(),
+        SendProgress::NAME => SendProgress::unpack(bytes).pack(),
+        ResponseDone::NAME => ResponseDone::unpack(bytes).pack(),
+        RateRequest::NAME => RateRequest::unpack(bytes).pack(),
+        RateLimit::NAME => RateLimit::unpack(bytes).pack(),
+        PathEntry::NAME => PathEntry::unpack(bytes).pack(),
+        PathEvent::NAME => PathEvent::unpack(bytes).pack(),
+        PathUpdate::NAME => PathUpdate::unpack(bytes).pack(),
         other => panic!("add {other} here"),
     }
 }

@@ -189,7 +189,7 @@ fn unknown_keys_are_refused_with_line_and_nearest_key() {
     );
     refused(
         with_file("[colours]\nred = 1\n"),
-        "nic.toml:1: unknown key `colours`: the sections are datapath, queue_pairs, wire, transmit, receive; `spraynic config` \
+        "nic.toml:1: unknown key `colours`: the sections are datapath, queue_pairs, wire, transmit, receive, send, paths; `spraynic config` \
          prints every key",
     );
     refused(
