@@ -146,11 +146,11 @@ descriptor! {
     PathEntry {
         set: u16 = 12, "set of paths";
         reserved_0: u8 = 4, "zero";
-        path: u8 = 8, "place in the set";
+        path: u8 = 8, "place in the set; its low bits, as many as paths.ports needs, are the port";
         valid: bool = 1, "there is a path";
         backup: bool = 1, "it is used only in place of another one of its port";
         denied: bool = 1, "the administrator forbids it";
-        port: u8 = 3, "port by which it leaves: its plane";
+        port: u8 = 3, "port by which it leaves: its plane, as the place says";
         reserved_1: u8 = 2, "zero";
         entropy: u32 = 32, "entropy value (EV)";
     }
@@ -176,6 +176,7 @@ descriptor! {
         port: u8 = 3, "port by which it leaves";
         reserved_1: u8 = 5, "zero";
         entropy: u32 = 32, "entropy value (EV)";
+        qpn: u32 = 24, "probes: queue pair that sent last by a path of the set, which is to send the probe; otherwise 0";
     }
 }
 
