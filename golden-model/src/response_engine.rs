@@ -353,6 +353,7 @@ pub struct Packets {
 impl Packets {
     fn one(packet: PacketDescriptor) -> Self {
         Self {
+            psn: Psn::new(packet.psn),
             single: Some(packet),
             count: 1,
             ..Self::default()
@@ -370,7 +371,21 @@ impl Packets {
         }
     }
 
-    fn packet(&self, index: u32) -> PacketDescriptor {
+    /// Packets in all, those drawn already included.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.count
+    }
+
+    /// PSN of the first of them.
+    #[must_use]
+    pub fn first_psn(&self) -> Psn {
+        self.psn
+    }
+
+    /// The packet at a place, drawn or not.
+    #[must_use]
+    pub fn at(&self, index: u32) -> PacketDescriptor {
         let Some(profile) = self.profile else {
             return self.single.unwrap_or_default();
         };
@@ -407,7 +422,7 @@ impl Iterator for Packets {
             return None;
         }
         self.next += 1;
-        Some(self.packet(self.next - 1))
+        Some(self.at(self.next - 1))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -319,6 +319,8 @@ pub enum CompletionStatus {
     RemoteInvalidRequest = 4,
     /// Memory refused a write of this queue pair (AXI SLVERR or DECERR): what it received since then cannot be relied on.
     LocalMemory = 5,
+    /// The response to a READ or an atomic is not what was asked for.
+    BadResponse = 6,
 }
 
 /// State of a queue pair (IBA volume 1, section 10.3.1), as far as the receive path tells them apart.

@@ -92,13 +92,13 @@ descriptor! {
         psn: u32 = 24, "first PSN";
         slot: u8 = 8, "place of its request in the send queue";
         rewind: bool = 1, "roce: this PSN and all behind it; otherwise this one alone";
-        space: bool = 1, "sequence space: 0 to work_queue, 1 (solar) to response_engine";
+        space: bool = 1, "sequence space: 0 to work_queue, 1 (solar) to response_queue";
         reserved_0: u8 = 6, "zero";
     }
 }
 
 descriptor! {
-    /// How far a queue pair has come: `retransmit_engine` to `work_queue` (space 0) and `response_engine` (space 1).
+    /// How far a queue pair has come: `retransmit_engine` to `work_queue` (space 0) and `response_queue` (space 1).
     SendProgress {
         qpn: u32 = 24, "queue pair number of this side";
         base: u32 = 24, "oldest PSN that has not been acknowledged as received: the window begins here";
