@@ -321,6 +321,12 @@ pub enum CompletionStatus {
     LocalMemory = 5,
     /// The response to a READ or an atomic is not what was asked for.
     BadResponse = 6,
+    /// The peer failed while it executed the request.
+    RemoteOperational = 7,
+    /// The peer did not answer: too many timeouts in a row.
+    RetryExceeded = 8,
+    /// The peer had no receive request, too often in a row.
+    RnrRetryExceeded = 9,
 }
 
 /// State of a queue pair (IBA volume 1, section 10.3.1), as far as the receive path tells them apart.

@@ -82,6 +82,9 @@ descriptor! {
         space: bool = 1, "sequence space: 0 requests, 1 responses (solar)";
         last: bool = 1, "last packet of its message";
         retransmission: bool = 1, "it was sent before";
+        response: bool = 1, "a READ request or an atomic, by its opcode: its response ends it, no ACK is due";
+        reserved_0: u8 = 7, "zero";
+        entropy: u16 = 16, "entropy value (EV) of the packet, low 16 bits (its UDP source port): by it a SACK or NACK tells which copy it speaks of";
     }
 }
 
@@ -105,7 +108,8 @@ descriptor! {
         done: u32 = 24, "all requests whose last PSN stands before this one are done (but READs and atomics, which end with their response)";
         space: bool = 1, "sequence space";
         failed: bool = 1, "the queue pair fails: the request at PSN `done` ends with `status`, those behind it are flushed";
-        reserved_0: u8 = 6, "zero";
+        wait: bool = 1, "roce: the peer has no receive request (RNR NAK). What is sent before the Resend that ends the wait is sent in vain";
+        reserved_0: u8 = 5, "zero";
         status: u8 = 8, "see CompletionStatus";
     }
 }
