@@ -1,0 +1,62 @@
+//! What the network and the host see of a NIC: frames, writes of its tables, requests, completions, memory.
+
+use spraynic_config::descriptor::{
+    Completion, HeaderTemplate, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest, SendContext,
+    WorkRequest,
+};
+
+/// A write of the host into a table of the NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableWrite {
+    /// A queue pair for the receive path.
+    QueuePair(QueuePairContext),
+    /// A queue pair for the send side.
+    Send(SendContext),
+    /// Headers of what a queue pair sends.
+    Template(HeaderTemplate),
+    /// Memory that peers may reach.
+    Region(MemoryRegion),
+    /// A path of a set.
+    Path(PathEntry),
+    /// A bucket of the rate limiter.
+    Rate(RateLimit),
+}
+
+/// A NIC, golden or Verilated. Times are in nanoseconds and never go back.
+pub trait Device {
+    /// A write into a table.
+    fn write(&mut self, write: &TableWrite, now_ns: u64);
+
+    /// A work request.
+    fn post(&mut self, request: &WorkRequest, now_ns: u64);
+
+    /// A receive request.
+    fn post_receive(&mut self, request: &ReceiveRequest, now_ns: u64);
+
+    /// A port's link goes down or comes up.
+    fn set_port(&mut self, port: u8, up: bool, now_ns: u64);
+
+    /// A frame comes in.
+    fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64);
+
+    /// The next frame for one of the ports whose wire is free: bit n for port n. It leaves now.
+    fn transmit(&mut self, free: u8, now_ns: u64) -> Option<(u8, Vec<u8>)>;
+
+    /// When it has to be looked at again, by [`Device::advance`], though nothing comes.
+    fn wake_ns(&mut self) -> Option<u64>;
+
+    /// Its timers go on to this time.
+    fn advance(&mut self, now_ns: u64);
+
+    /// The next completion that it gave.
+    fn completion(&mut self) -> Option<Completion>;
+
+    /// The next frame that it gave the host.
+    fn slow_path(&mut self) -> Option<Vec<u8>>;
+
+    /// Memory of its host, from address 0.
+    fn memory(&mut self) -> &mut Vec<u8>;
+
+    /// What is still held for queue pairs, as text; empty: no slot, no place in a window, no response.
+    fn leftovers(&self) -> String;
+}

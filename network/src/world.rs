@@ -1,0 +1,344 @@
+//! Devices and the paths between them, on one clock.
+//!
+//! A frame leaves a device when the wire of its port is free, takes one of the paths of its plane to the destination by its entropy, and
+//! comes through the wire of the destination's port, which has a queue of its own. The world moves frames and time; what is sent it does not know.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::device::Device;
+use crate::path::{Path, PathCounters, PathSpec, wire_bytes};
+use crate::time::Picoseconds;
+
+/// How frames find their path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spreading {
+    /// The UDP source port modulo the count of paths.
+    #[default]
+    Modulo,
+    /// A hash of the source port and the flow label, as a switch has it.
+    Hash,
+}
+
+/// Paths from one device to another, and the wires of the ports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wiring {
+    /// Paths of each plane, the same between any two devices: `paths[port]`.
+    pub paths: Vec<Vec<PathSpec>>,
+    /// Rate of a port, in Mb/s.
+    pub port_mbps: u64,
+    /// Bytes that the last switch holds for a port, and from which on it marks; see [`PathSpec`].
+    pub downlink: PathSpec,
+    /// How frames find their path.
+    pub spreading: Spreading,
+    /// Everything random follows from it.
+    pub seed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Event {
+    /// A frame reaches the last switch before a device.
+    AtSwitch(usize, u8, Vec<u8>),
+    /// A frame reaches a device.
+    Arrive(usize, u8, Vec<u8>),
+    /// The wire of a port is free.
+    Free(usize),
+    /// A device wants to be looked at.
+    Wake(usize),
+    /// The caller wants to act.
+    Call(u64),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Queued {
+    at: Picoseconds,
+    number: u64,
+    event: Event,
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+struct Port {
+    up: bool,
+    free_at: Picoseconds,
+    downlink: Path,
+}
+
+struct Place<D> {
+    device: D,
+    ports: Vec<Port>,
+    /// When it is looked at next, as far as that is queued.
+    wake_at: Option<Picoseconds>,
+    sent: u64,
+}
+
+/// What happened that the caller may want to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// Something at this device.
+    Device(usize),
+    /// The time of a call has come: its token.
+    Call(u64),
+}
+
+/// The devices and all that is between them.
+pub struct World<D> {
+    places: Vec<Place<D>>,
+    /// `[from][to][port][path]`.
+    paths: Vec<Vec<Vec<Vec<Path>>>>,
+    spreading: Spreading,
+    port_mbps: u64,
+    events: BinaryHeap<Reverse<Queued>>,
+    number: u64,
+    now: Picoseconds,
+    unknown: u64,
+}
+
+impl<D: Device> World<D> {
+    /// The devices on this wiring; device n has the MAC address of [`mac_address`].
+    #[must_use]
+    pub fn new(devices: Vec<D>, wiring: &Wiring) -> Self {
+        let mut seeds = fastrand::Rng::with_seed(wiring.seed);
+        let count = devices.len();
+        let mut grown = |specs: &Vec<PathSpec>| -> Vec<Path> {
+            let paths = specs.iter().map(|spec| Path::new(spec.clone(), seeds.u64(..)));
+            paths.collect()
+        };
+        let paths = (0..count)
+            .map(|_| {
+                (0..count)
+                    .map(|_| wiring.paths.iter().map(&mut grown).collect())
+                    .collect()
+            })
+            .collect();
+        let places = devices
+            .into_iter()
+            .map(|device| Place {
+                device,
+                ports: (0..wiring.paths.len())
+                    .map(|_| Port {
+                        up: true,
+                        free_at: Picoseconds(0),
+                        downlink: Path::new(wiring.downlink.clone(), seeds.u64(..)),
+                    })
+                    .collect(),
+                wake_at: None,
+                sent: 0,
+            })
+            .collect();
+        Self {
+            places,
+            paths,
+            spreading: wiring.spreading,
+            port_mbps: wiring.port_mbps,
+            events: BinaryHeap::new(),
+            number: 0,
+            now: Picoseconds(0),
+            unknown: 0,
+        }
+    }
+
+    /// Time.
+    #[must_use]
+    pub fn now(&self) -> Picoseconds {
+        self.now
+    }
+
+    /// A device; after acting on it, [`World::touch`] it.
+    pub fn device(&mut self, index: usize) -> &mut D {
+        &mut self.places[index].device
+    }
+
+    /// Count of devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.places.len()
+    }
+
+    /// A path; `None`: there is none.
+    pub fn path(&mut self, from: usize, to: usize, port: usize, path: usize) -> Option<&mut Path> {
+        self.paths.get_mut(from)?.get_mut(to)?.get_mut(port)?.get_mut(path)
+    }
+
+    /// The counters of a path.
+    #[must_use]
+    pub fn path_counters(&self, from: usize, to: usize, port: usize, path: usize) -> Option<&PathCounters> {
+        Some(self.paths.get(from)?.get(to)?.get(port)?.get(path)?.counters())
+    }
+
+    /// The counters of the wire from the last switch to a port.
+    #[must_use]
+    pub fn downlink_counters(&self, device: usize, port: usize) -> Option<&PathCounters> {
+        Some(self.places.get(device)?.ports.get(port)?.downlink.counters())
+    }
+
+    /// Frames that a device sent.
+    #[must_use]
+    pub fn sent(&self, device: usize) -> u64 {
+        self.places[device].sent
+    }
+
+    /// Frames for no device.
+    #[must_use]
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// A port's link goes down, with all that is on its way to it, or comes up.
+    pub fn set_port(&mut self, device: usize, port: u8, up: bool) {
+        let now_ns = self.now.ns();
+        let place = &mut self.places[device];
+        place.ports[usize::from(port)].up = up;
+        place.device.set_port(port, up, now_ns);
+        self.touch(device);
+    }
+
+    /// Calls the caller at this time.
+    pub fn call(&mut self, at: Picoseconds, token: u64) {
+        self.push(at, Event::Call(token));
+    }
+
+    /// Goes on to the next event, but not beyond `limit`. `None`: nothing happens until then.
+    pub fn step(&mut self, limit: Picoseconds) -> Option<Happened> {
+        if self.events.peek().is_none_or(|Reverse(next)| next.at > limit) {
+            return None;
+        }
+        let Reverse(Queued { at, event, .. }) = self.events.pop()?;
+        self.now = at;
+        let now_ns = at.ns();
+        Some(match event {
+            Event::AtSwitch(device, port, frame) => {
+                let delivery = self.places[device].ports[usize::from(port)].downlink.send(frame, at);
+                for frame in [delivery.frame, delivery.again].into_iter().flatten() {
+                    self.push(delivery.at, Event::Arrive(device, port, frame));
+                }
+                Happened::Device(device)
+            }
+            Event::Arrive(device, port, frame) => {
+                if self.places[device].ports[usize::from(port)].up {
+                    self.places[device].device.receive(port, frame, now_ns);
+                    self.touch(device);
+                }
+                Happened::Device(device)
+            }
+            Event::Free(device) => {
+                self.touch(device);
+                Happened::Device(device)
+            }
+            Event::Wake(device) => {
+                if self.places[device].wake_at == Some(at) {
+                    self.places[device].wake_at = None;
+                    self.touch(device);
+                }
+                Happened::Device(device)
+            }
+            Event::Call(token) => Happened::Call(token),
+        })
+    }
+
+    /// Lets a device send what it can, and asks when it wants to be looked at.
+    pub fn touch(&mut self, device: usize) {
+        let now = self.now;
+        self.places[device].device.advance(now.ns());
+        loop {
+            let place = &mut self.places[device];
+            let free = place.ports.iter().enumerate().fold(0u8, |free, (port, state)| {
+                free | u8::from(state.up && state.free_at <= now) << port
+            });
+            if free == 0 {
+                break;
+            }
+            let Some((port, frame)) = place.device.transmit(free, now.ns()) else {
+                break;
+            };
+            place.sent += 1;
+            let gone = now + Picoseconds::of_bytes(wire_bytes(&frame), self.port_mbps);
+            place.ports[usize::from(port)].free_at = gone;
+            self.push(gone, Event::Free(device));
+            self.launch(device, port, frame, gone);
+        }
+        let place = &mut self.places[device];
+        let wanted = place
+            .device
+            .wake_ns()
+            .map(|ns| Picoseconds::of_ns(ns).max(now + Picoseconds(1)));
+        if let Some(at) = wanted.filter(|at| place.wake_at.is_none_or(|queued| *at < queued)) {
+            place.wake_at = Some(at);
+            self.push(at, Event::Wake(device));
+        }
+    }
+
+    /// A frame is on its way from when its last bit has left the port.
+    fn launch(&mut self, from: usize, port: u8, frame: Vec<u8>, at: Picoseconds) {
+        let to = frame
+            .get(..6)
+            .and_then(device_of_mac)
+            .filter(|to| *to < self.places.len());
+        let Some(to) = to else {
+            self.unknown += 1;
+            return;
+        };
+        let paths = &mut self.paths[from][to][usize::from(port)];
+        if paths.is_empty() {
+            self.unknown += 1;
+            return;
+        }
+        let path = (entropy(&frame, self.spreading) % paths.len() as u64) as usize;
+        let delivery = paths[path].send(frame, at);
+        for frame in [delivery.frame, delivery.again].into_iter().flatten() {
+            self.push(delivery.at, Event::AtSwitch(to, port, frame));
+        }
+    }
+
+    fn push(&mut self, at: Picoseconds, event: Event) {
+        let number = self.number;
+        self.number += 1;
+        self.events.push(Reverse(Queued { at, number, event }));
+    }
+}
+
+/// MAC address of a device, all ports: locally administered.
+#[must_use]
+pub fn mac_address(device: usize) -> u64 {
+    0x0200_0000_0000 | device as u64
+}
+
+fn device_of_mac(mac: &[u8]) -> Option<usize> {
+    let number = mac.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    (number >> 16 == 0x0200_0000).then_some((number & 0xFFFF) as usize)
+}
+
+/// What decides the path of a frame: nothing but 0 where there is no UDP.
+fn entropy(frame: &[u8], spreading: Spreading) -> u64 {
+    let word = |at: usize| {
+        frame
+            .get(at..at + 2)
+            .map_or(0, |bytes| u64::from(u16::from_be_bytes([bytes[0], bytes[1]])))
+    };
+    let network = if word(12) == 0x8100 { 18 } else { 14 };
+    let ipv6 = word(network - 2) == 0x86DD;
+    let port = word(network + if ipv6 { 40 } else { 20 });
+    match spreading {
+        Spreading::Modulo => port,
+        Spreading::Hash => {
+            let label = if ipv6 {
+                (word(network) & 0xF) << 16 | word(network + 2)
+            } else {
+                0
+            };
+            // Multiplication by an odd constant, upper bits: Fibonacci hashing.
+            (port << 20 | label).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33
+        }
+    }
+}
