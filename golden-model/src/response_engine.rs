@@ -201,7 +201,7 @@ impl ResponseEngine {
             };
             count(&mut self.counters.repeated_atomics);
             return Given {
-                packets: Packets::one(atomic_acknowledge(request, profile, first, original)),
+                packets: Packets::one(atomic_acknowledge(request, profile, first, original), profile),
                 answer: None,
             };
         }
@@ -229,7 +229,7 @@ impl ResponseEngine {
             }
         }
         Given {
-            packets: Packets::one(atomic_acknowledge(request, profile, first, original)),
+            packets: Packets::one(atomic_acknowledge(request, profile, first, original), profile),
             answer: self.recorded(request, profile, first),
         }
     }
@@ -255,7 +255,10 @@ impl ResponseEngine {
                 &mut self.counters.naks
             });
             let aeth = aeth(request, request.syndrome);
-            Packets::one(describe(request, Opcode::ACKNOWLEDGE, Psn::new(request.psn), &[&aeth]))
+            Packets::one(
+                describe(request, Opcode::ACKNOWLEDGE, Psn::new(request.psn), &[&aeth]),
+                Profile::Roce,
+            )
         } else {
             Packets::default()
         };
@@ -339,7 +342,7 @@ fn atomic_acknowledge(request: &PayloadWrite, profile: Profile, psn: Psn, origin
 }
 
 /// The packets of one answer, first to last.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Packets {
     /// A single packet that is no READ response.
     single: Option<PacketDescriptor>,
@@ -351,8 +354,9 @@ pub struct Packets {
 }
 
 impl Packets {
-    fn one(packet: PacketDescriptor) -> Self {
+    fn one(packet: PacketDescriptor, profile: Profile) -> Self {
         Self {
+            profile: Some(profile),
             psn: Psn::new(packet.psn),
             single: Some(packet),
             count: 1,
@@ -377,6 +381,18 @@ impl Packets {
         self.count
     }
 
+    /// Queue pair number of this side.
+    #[must_use]
+    pub fn qpn(&self) -> u32 {
+        self.single.map_or(self.read.qpn, |packet| packet.qpn)
+    }
+
+    /// Wire profile; `None`: there are no packets.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.profile
+    }
+
     /// PSN of the first of them.
     #[must_use]
     pub fn first_psn(&self) -> Psn {
@@ -386,9 +402,9 @@ impl Packets {
     /// The packet at a place, drawn or not.
     #[must_use]
     pub fn at(&self, index: u32) -> PacketDescriptor {
-        let Some(profile) = self.profile else {
-            return self.single.unwrap_or_default();
-        };
+        if let Some(packet) = self.single {
+            return packet;
+        }
         let (first, last) = (index == 0, index + 1 == self.count);
         let opcode = match (first, last) {
             (true, true) => Opcode::READ_RESPONSE_ONLY,
@@ -401,7 +417,7 @@ impl Packets {
         let aeth = aeth(&self.read, Syndrome::ACK.byte());
         let headers: &[&[u8]] = if first || last { &[&aeth] } else { &[] };
         PacketDescriptor {
-            ack_request: asks(profile, last),
+            ack_request: self.profile.is_some_and(|profile| asks(profile, last)),
             payload_length: (u64::from(self.read.byte_count) - offset).min(mtu.into()) as u16,
             local_address: self.read.address.wrapping_add(offset),
             ..describe(&self.read, opcode, self.psn + index, headers)

@@ -47,8 +47,13 @@ fn play(server: &ServerReplay) -> (Vec<(usize, Answered)>, Vec<u8>) {
     for (index, bytes) in &server.frames {
         let outcome = path.receive(&Frame::plain(bytes.clone()), &Moment::default(), &mut memory);
         completed += outcome.effects.completions.len();
-        for packet in outcome.control.iter().chain(&outcome.effects.responses) {
-            answers.push((*index, Answered::of(packet, *index, payload(packet, &memory))));
+        for packet in outcome
+            .control
+            .iter()
+            .copied()
+            .chain(outcome.effects.response_packets())
+        {
+            answers.push((*index, Answered::of(&packet, *index, payload(&packet, &memory))));
         }
     }
     assert!(completed <= server.receive_requests.len());

@@ -257,7 +257,8 @@ impl Golden {
         same_each("m_axis_completion", &completions, &golden)?;
         let responses: Vec<PacketDescriptor> = run.responses.iter().map(|given| given.packet).collect();
         let responses = by_queue_pair(&responses, |packet| packet.qpn);
-        let golden = by_queue_pair(&self.effects.responses, |packet| packet.qpn);
+        let golden: Vec<PacketDescriptor> = self.effects.response_packets().collect();
+        let golden = by_queue_pair(&golden, |packet| packet.qpn);
         same_each("m_axis_response", &responses, &golden)?;
         let (front, back) = (self.pipeline.counters(), self.requests.counters());
         let blocks: [(&str, &dyn Debug); 8] = [

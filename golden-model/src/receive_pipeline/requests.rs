@@ -11,7 +11,7 @@ use crate::memory_regions::{self, MemoryRegions};
 use crate::payload_writer::{self, PayloadWriter};
 use crate::reorder_buffer;
 use crate::responder::{self, Given, Posted, Responder};
-use crate::response_engine::{self, AtomicMemory, ResponseEngine};
+use crate::response_engine::{self, AtomicMemory, Packets, ResponseEngine};
 
 /// Memory as the receive path sees it.
 pub trait Memory: AtomicMemory {
@@ -69,8 +69,8 @@ pub struct Counters {
 pub struct Effects {
     /// To the host.
     pub completions: Vec<Completion>,
-    /// To the transmit path, with payload from memory.
-    pub responses: Vec<PacketDescriptor>,
+    /// To the transmit path, with payload from memory: the packets of one response each.
+    pub responses: Vec<Packets>,
     /// To `ack_engine`.
     pub answers: Vec<Answer>,
     /// solar: responses to own requests, to the requester.
@@ -84,6 +84,13 @@ pub struct Requests {
     regions: MemoryRegions,
     writer: PayloadWriter,
     engine: ResponseEngine,
+}
+
+impl Effects {
+    /// The packets of all responses, in their order.
+    pub fn response_packets(&self) -> impl Iterator<Item = PacketDescriptor> + '_ {
+        self.responses.iter().flat_map(Clone::clone)
+    }
 }
 
 impl Requests {
@@ -157,7 +164,9 @@ impl Requests {
             effects.completions.extend(done.completion);
             if let Some(response) = done.response {
                 let given = self.engine.take(&response, memory);
-                effects.responses.extend(given.packets);
+                if given.packets.total() > 0 {
+                    effects.responses.push(given.packets);
+                }
                 effects.answers.extend(given.answer);
             }
         }
