@@ -9,6 +9,7 @@ use spraynic_config::descriptor::{
 };
 
 use crate::path_bits::PathBits;
+use crate::reorder_buffer::is_answered_with_data;
 
 mod recycled;
 
@@ -286,6 +287,9 @@ impl SprayScheduler {
             space: origin.space,
             last: origin.last,
             retransmission: origin.retransmission,
+            response: is_answered_with_data(descriptor.opcode),
+            entropy: entropy as u16,
+            ..SentPacket::default()
         };
         Some(Scheduled {
             descriptor: PacketDescriptor {
