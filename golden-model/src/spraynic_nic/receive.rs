@@ -1,0 +1,96 @@
+//! Frames that come in: to the receive path, and what it gives on to where it belongs.
+
+use std::cmp::Reverse;
+
+use spraynic_config::Profile;
+use spraynic_config::descriptor::{PacketContext, ReceivedPacket};
+use spraynic_wire::{Opcode, Operation};
+
+use super::{HostMemory, SpraynicNic};
+use crate::frame::Frame;
+use crate::receive_pipeline::path::Outcome;
+use crate::receive_pipeline::{Destination, Moment};
+use crate::reorder_buffer::Space;
+use crate::requester;
+
+impl SpraynicNic {
+    /// Takes a frame of a port.
+    pub fn receive(&mut self, frame: &Frame, memory: &mut impl HostMemory, now_ns: u64) {
+        let moment = Moment {
+            trimmed_dscp: self.settings.trimmed_dscp,
+            pacing: self.settings.pacing,
+            now_ns,
+        };
+        let outcome = self.receive.receive(frame, &moment, memory);
+        self.take_outcome(outcome, memory, now_ns);
+        self.settle();
+    }
+
+    /// What the receive path gave.
+    pub(super) fn take_outcome(&mut self, outcome: Outcome, memory: &mut impl HostMemory, now_ns: u64) {
+        self.control.extend(outcome.control);
+        self.completions.extend(outcome.effects.completions);
+        for packets in outcome.effects.responses {
+            match packets.profile() {
+                Some(Profile::Solar) => {
+                    self.responses.take(packets.qpn(), packets);
+                }
+                _ => self.sources.direct.push_back(packets),
+            }
+        }
+        for (packet, payload) in outcome.effects.requester {
+            let given = self.requester.response(&packet);
+            self.place_response(packet.qpn, given, &payload, memory);
+        }
+        match outcome.destination {
+            Some(Destination::SlowPath(bytes)) => self.to_host.push_back(bytes),
+            Some(Destination::Sequence(report)) => {
+                let space = if report.space { Space::Responses } else { Space::Requests };
+                if let Some(due_ns) = self.receive.due_ns(report.qpn, space) {
+                    self.sack_timers.push(Reverse((due_ns, report.qpn, report.space)));
+                }
+            }
+            Some(Destination::Feedback(packet, context, payload)) => {
+                self.take_feedback(&packet, &context, &payload, memory, now_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the peer says of own requests. Responses of roce are taken by `requester` too, and first: it tells those that come out of turn.
+    fn take_feedback(
+        &mut self,
+        packet: &ReceivedPacket,
+        context: &PacketContext,
+        payload: &[u8],
+        memory: &mut impl HostMemory,
+        now_ns: u64,
+    ) {
+        let operation = Opcode(packet.opcode).info().map(|info| info.operation);
+        if matches!(operation, Some(Operation::ReadResponse | Operation::AtomicAcknowledge)) {
+            let given = self.requester.feedback(packet);
+            self.place_response(packet.qpn, given, payload, memory);
+        }
+        if let Some(event) = self.answered_probe(packet) {
+            for update in self.monitor.event(&event) {
+                self.update_path(&update);
+            }
+        }
+        self.retransmit.feedback(packet, context, now_ns);
+    }
+
+    /// Payload of a response goes to memory, which answers at once.
+    fn place_response(&mut self, qpn: u32, given: requester::Given, payload: &[u8], memory: &mut impl HostMemory) {
+        if let Some(write) = given.write {
+            let original = given.original.map(u64::to_le_bytes);
+            let bytes = original.as_ref().map_or(payload, |bytes| bytes.as_slice());
+            if !memory.write_payload(write.address, bytes) {
+                self.requester.refuse(qpn);
+            }
+        }
+        if let Some(done) = given.done {
+            let done = self.requester.settle(done);
+            self.work.response_done(&done);
+        }
+    }
+}
