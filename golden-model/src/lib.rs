@@ -33,6 +33,7 @@ pub mod requester;
 pub mod responder;
 pub mod response_engine;
 pub mod response_queue;
+pub mod retransmit_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod spray_scheduler;
