@@ -327,6 +327,10 @@ pub enum CompletionStatus {
     RetryExceeded = 8,
     /// The peer had no receive request, too often in a row.
     RnrRetryExceeded = 9,
+    /// The work request is wrong (its operation, segments, immediate flag, length or alignment): it was not sent.
+    LocalInvalidRequest = 10,
+    /// The send queue had no slot left: the work request was not taken.
+    QueueFull = 11,
 }
 
 /// State of a queue pair (IBA volume 1, section 10.3.1), as far as the receive path tells them apart.

@@ -10,9 +10,9 @@ descriptor! {
     SendContext {
         qpn: u32 = 24, "queue pair to write";
         state: u8 = 3, "state: see QueuePairState. Only RTS sends";
-        profile: u8 = 2, "wire profile: 0 roce, 1 solar, 2 mrc";
-        mtu: u8 = 3, "path MTU code: 1 is 256 bytes, 2 is 512, 3 is 1024, 4 is 2048, 5 is 4096";
-        class: u8 = 2, "traffic class: 0 control, 1 training, 2 storage, 3 management";
+        profile: u8 = 2, "wire profile: 0 roce, 1 solar, 2 mrc; read when the queue pair goes to RTS";
+        mtu: u8 = 3, "path MTU code: 1 is 256 bytes, 2 is 512, 3 is 1024, 4 is 2048, 5 is 4096; read when the queue pair goes to RTS";
+        class: u8 = 2, "traffic class: 0 control, 1 training, 2 storage, 3 management; read when the queue pair goes to RTS";
         timestamps: bool = 1, "mrc: put a TSETH into each packet";
         reads: u8 = 5, "READs and atomics that may be outstanding: what the peer agreed to hold, 0 to 16";
         policy: u8 = 3, "how paths are chosen: see SprayPolicy";
