@@ -24,6 +24,7 @@ pub mod path_monitor;
 pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
+pub mod rate_limiter;
 pub mod receive_pipeline;
 #[cfg(any(test, feature = "strategies"))]
 pub mod received_frames;
@@ -39,3 +40,4 @@ pub mod skid_buffer;
 pub mod spray_scheduler;
 pub mod stream_fifo;
 pub mod transmit_pipeline;
+pub mod work_queue;

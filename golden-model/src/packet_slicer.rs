@@ -11,6 +11,10 @@ use thiserror::Error;
 
 use crate::request_opcode::{Position, extension, opcode};
 
+mod slice;
+
+pub use slice::{Slice, slice};
+
 /// Longest message in bytes, itself allowed \[IBA 9.7.7: 2^31\].
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
@@ -46,6 +50,63 @@ impl Config {
             profiles,
             operations,
         }
+    }
+}
+
+impl Config {
+    /// Whether a queue pair of this profile and MTU (their codes) can send a request: what it is, and the MTU in bytes.
+    ///
+    /// # Errors
+    /// The first [`DropReason`] from `Opcode` on.
+    pub(crate) fn check(
+        &self,
+        profile: u8,
+        mtu: u8,
+        request: &WorkRequest,
+    ) -> Result<(Profile, WorkOpcode, u32), DropReason> {
+        let (profile, operation) = self.operation(profile, request).ok_or(DropReason::Opcode {
+            opcode: request.opcode,
+            profile,
+        })?;
+        if request.segments != 1 {
+            return Err(DropReason::Segments {
+                segments: request.segments,
+            });
+        }
+        if request.inline_immediate && !matches!(operation, WorkOpcode::Send | WorkOpcode::Write) {
+            return Err(DropReason::Immediate { opcode: request.opcode });
+        }
+        let atomic = matches!(operation, WorkOpcode::CompareSwap | WorkOpcode::FetchAdd);
+        if request.length > MAX_MESSAGE || (atomic && request.length != ATOMIC_BYTES) {
+            return Err(DropReason::Length { length: request.length });
+        }
+        if atomic && !request.remote_address.is_multiple_of(u64::from(ATOMIC_BYTES)) {
+            return Err(DropReason::Alignment {
+                remote_address: request.remote_address,
+            });
+        }
+        let bytes = mtu_bytes(mtu).filter(|_| mtu <= self.max_mtu).ok_or(DropReason::Mtu {
+            mtu,
+            max_mtu: self.max_mtu,
+        })?;
+        Ok((profile, operation, bytes))
+    }
+
+    fn operation(&self, profile: u8, request: &WorkRequest) -> Option<(Profile, WorkOpcode)> {
+        let profile = Profile::from_code(profile)?;
+        let opcode = WorkOpcode::from_code(request.opcode)?;
+        let operation = match (opcode, request.inline_immediate) {
+            (WorkOpcode::Send, false) => Operation::Send,
+            (WorkOpcode::Send, true) => Operation::SendImmediate,
+            // The flag is wrong here, which is a later check's business.
+            (WorkOpcode::SendInvalidate, _) => Operation::SendInvalidate,
+            (WorkOpcode::Write, false) => Operation::Write,
+            (WorkOpcode::Write, true) => Operation::WriteImmediate,
+            (WorkOpcode::Read, _) => Operation::Read,
+            (WorkOpcode::CompareSwap | WorkOpcode::FetchAdd, _) => Operation::Atomic,
+        };
+        let generated = self.profiles[usize::from(profile.code())] && self.operations[operation as usize];
+        (generated && profile.carries(operation)).then_some((profile, opcode))
     }
 }
 
@@ -232,51 +293,8 @@ impl PacketSlicer {
                 qpn: request.qpn,
                 queue_pairs: self.config.queue_pairs,
             })?;
-        let (profile, operation) = self.operation(context, request).ok_or(DropReason::Opcode {
-            opcode: request.opcode,
-            profile: context.profile,
-        })?;
-        if request.segments != 1 {
-            return Err(DropReason::Segments {
-                segments: request.segments,
-            });
-        }
-        if request.inline_immediate && !matches!(operation, WorkOpcode::Send | WorkOpcode::Write) {
-            return Err(DropReason::Immediate { opcode: request.opcode });
-        }
-        let atomic = matches!(operation, WorkOpcode::CompareSwap | WorkOpcode::FetchAdd);
-        if request.length > MAX_MESSAGE || (atomic && request.length != ATOMIC_BYTES) {
-            return Err(DropReason::Length { length: request.length });
-        }
-        if atomic && !request.remote_address.is_multiple_of(u64::from(ATOMIC_BYTES)) {
-            return Err(DropReason::Alignment {
-                remote_address: request.remote_address,
-            });
-        }
-        let mtu = mtu_bytes(context.mtu)
-            .filter(|_| context.mtu <= self.config.max_mtu)
-            .ok_or(DropReason::Mtu {
-                mtu: context.mtu,
-                max_mtu: self.config.max_mtu,
-            })?;
+        let (profile, operation, mtu) = self.config.check(context.profile, context.mtu, request)?;
         Ok(Packets::new(*context, profile, operation, *request, mtu))
-    }
-
-    fn operation(&self, context: &SliceContext, request: &WorkRequest) -> Option<(Profile, WorkOpcode)> {
-        let profile = Profile::from_code(context.profile)?;
-        let opcode = WorkOpcode::from_code(request.opcode)?;
-        let operation = match (opcode, request.inline_immediate) {
-            (WorkOpcode::Send, false) => Operation::Send,
-            (WorkOpcode::Send, true) => Operation::SendImmediate,
-            // The flag is wrong here, which is a later check's business.
-            (WorkOpcode::SendInvalidate, _) => Operation::SendInvalidate,
-            (WorkOpcode::Write, false) => Operation::Write,
-            (WorkOpcode::Write, true) => Operation::WriteImmediate,
-            (WorkOpcode::Read, _) => Operation::Read,
-            (WorkOpcode::CompareSwap | WorkOpcode::FetchAdd, _) => Operation::Atomic,
-        };
-        let generated = self.config.profiles[usize::from(profile.code())] && self.config.operations[operation as usize];
-        (generated && profile.carries(operation)).then_some((profile, opcode))
     }
 
     fn commit(&mut self, packets: &Packets) {
@@ -306,7 +324,13 @@ pub struct Packets {
 }
 
 impl Packets {
-    fn new(context: SliceContext, profile: Profile, operation: WorkOpcode, request: WorkRequest, mtu: u32) -> Self {
+    pub(crate) fn new(
+        context: SliceContext,
+        profile: Profile,
+        operation: WorkOpcode,
+        request: WorkRequest,
+        mtu: u32,
+    ) -> Self {
         let mut packets = Self {
             context,
             profile,
