@@ -220,6 +220,7 @@ impl WorkQueue {
             return;
         };
         let credible = queue.progress(progress.base, progress.done);
+        queue.waits = progress.wait;
         queue.advance();
         if credible == Credible::No {
             count(&mut self.counters.drop_progress);

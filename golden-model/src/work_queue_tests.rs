@@ -229,6 +229,30 @@ fn roce_goes_back_and_on_from_there() {
 }
 
 #[test]
+fn nothing_is_sent_in_vain_while_the_peer_is_not_ready() {
+    let mut block = opened(Profile::Roce);
+    block.post(&request(QPN, WorkOpcode::Send, 1, 1));
+    all(&mut block);
+    let wait = SendProgress {
+        qpn: QPN,
+        base: psn(0),
+        done: psn(0),
+        wait: true,
+        ..SendProgress::default()
+    };
+    block.progress(&wait);
+    block.post(&write(1, 2));
+    assert_eq!(all(&mut block), []);
+    again(&mut block, 0, true);
+    assert_eq!(places(&all(&mut block)), [(0, 0, 1), (1, 0, 1)]);
+    block.progress(&wait);
+    block.post(&write(1, 3));
+    assert_eq!(all(&mut block), []);
+    acknowledge(&mut block, 1, 1);
+    assert_eq!(places(&all(&mut block)), [(2, 0, 1)], "progress ends the wait, too");
+}
+
+#[test]
 fn a_rewind_while_new_packets_wait_resends_no_more_than_was_sent() {
     let mut block = opened(Profile::Roce);
     block.post(&write(64 * 1024, 1));

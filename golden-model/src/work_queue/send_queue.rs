@@ -91,6 +91,8 @@ pub(super) struct SendQueue {
     msn: u16,
     rqmsn: u16,
     reads: u32,
+    /// roce: the peer has no receive request; what is sent now is sent in vain.
+    pub(super) waits: bool,
     /// PSNs to be sent again, by PSN modulo the window.
     lost: Vec<u64>,
     lost_count: u32,
@@ -254,6 +256,7 @@ impl SendQueue {
     }
 
     pub(super) fn resend(&mut self, psn: u32) -> Credible {
+        self.waits = false;
         let at = self.offset(psn);
         if at < self.offset(self.base) || at >= self.offset(self.next_psn) {
             return Credible::No;
@@ -384,7 +387,7 @@ impl SendQueue {
 
     /// What would be sent next, but for tokens.
     pub(super) fn candidate(&self, limits: Limits) -> Option<Candidate> {
-        if !self.sends() {
+        if !self.sends() || self.waits {
             return None;
         }
         if self.lost_count > 0 {
