@@ -33,6 +33,26 @@ fn golden_frame(data: &[u8], user: u64) -> GoldenFrame {
     }
 }
 
+/// The FIFO that prompt frames go past, and its mark in `tuser`.
+fn prompt_simulation((width, depth): (u32, u32)) -> Simulation {
+    let context = Context::new();
+    blocks::simulation(
+        &context,
+        spraynic_hdl::frame_fifo::prompt_frame_fifo(&context, width, USER, depth),
+    )
+}
+
+const PROMPT: u64 = 1 << USER;
+
+/// When prompt frames may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MayPass {
+    Always,
+    Never,
+    /// It changes each so many clocks.
+    Every(u64),
+}
+
 /// Runs, and compares frames and counters with the golden model.
 fn check(size: (u32, u32), gaps: Pattern, stalls: Pattern, sent: &[Frame]) -> Result<Outcome, TestCaseError> {
     let checks = SinkChecks {
@@ -46,7 +66,45 @@ fn check(size: (u32, u32), gaps: Pattern, stalls: Pattern, sent: &[Frame]) -> Re
     // Before the last beat `tuser` is noise: the mark of the last beat alone counts.
     stimulus.sources[0].user_last_only = true;
     let outcome = run(&mut simulation(size), &stimulus, Limits::default())?;
+    compare(size, sent, &outcome)?;
+    // A frame leaves only when it is whole.
+    let stored = sent.iter().zip(outcome.accepted("s_axis")).filter(|(frame, _)| {
+        frame.user & BAD == 0 && frame.data.len().div_ceil(size.0 as usize / 8) <= size.1 as usize
+    });
+    for ((_, taken), given) in stored.zip(outcome.received("m_axis")) {
+        prop_assert!(taken.last_cycle < given.first_cycle);
+    }
+    Ok(outcome)
+}
 
+/// The same for the FIFO that prompt frames go past; frames come without a gap, as prompt ones must. `may_pass` is 1 for so many clocks and
+/// then 0 for as many, or stays.
+fn check_prompt(
+    size: (u32, u32),
+    may_pass: MayPass,
+    stalls: Pattern,
+    sent: &[Frame],
+) -> Result<Outcome, TestCaseError> {
+    let checks = SinkChecks {
+        no_bubble_in_frames: true,
+        ..SinkChecks::default()
+    };
+    let mut stimulus = Stimulus::default()
+        .source("s_axis", Pattern::Always, sent.iter().cloned())
+        .sink("m_axis", stalls, checks)
+        .input("prompt_may_pass", u64::from(may_pass != MayPass::Never));
+    if let MayPass::Every(clocks) = may_pass {
+        for turn in 1..400 {
+            stimulus = stimulus.input_at("prompt_may_pass", turn * clocks, turn & 1, 0);
+        }
+    }
+    let outcome = run(&mut prompt_simulation(size), &stimulus, Limits::default())?;
+    compare(size, sent, &outcome)?;
+    Ok(outcome)
+}
+
+/// Frames and counters are those of the golden model.
+fn compare(size: (u32, u32), sent: &[Frame], outcome: &Outcome) -> Result<(), TestCaseError> {
     let mut model = FrameFifo::new(Config {
         depth_beats: size.1 as usize,
         beat_bytes: size.0 as usize / 8,
@@ -76,18 +134,33 @@ fn check(size: (u32, u32), gaps: Pattern, stalls: Pattern, sent: &[Frame]) -> Re
     for (name, value) in named {
         prop_assert_eq!(outcome.counters[name], u64::from(value), "count_{}", name);
     }
-    // A frame leaves only when it is whole.
-    let stored = sent.iter().zip(outcome.accepted("s_axis")).filter(|(frame, _)| {
-        frame.user & BAD == 0 && frame.data.len().div_ceil(size.0 as usize / 8) <= size.1 as usize
-    });
-    for ((_, taken), given) in stored.zip(received) {
-        prop_assert!(taken.last_cycle < given.first_cycle);
-    }
-    Ok(outcome)
+    Ok(())
 }
 
 proptest! {
     #![proptest_config(common::config(100, "frame_fifo"))]
+
+    /// Prompt frames among others, at every fill of the FIFO.
+    #[test]
+    fn prompt_frames_keep_their_place_among_others(
+        (size, sent) in prop::sample::select(SIZES.to_vec()).prop_flat_map(|(width, depth)| {
+            let frames = blocks::frames(width as usize / 8, depth as usize * 2, 15, 60);
+            (Just((width, depth)), frames)
+        }),
+        may_pass in prop_oneof![Just(MayPass::Always), Just(MayPass::Never), (1..9u64).prop_map(MayPass::Every)],
+        stalls in Pattern::strategy(),
+    ) {
+        let may_be_prompt = |frame: &Frame| {
+            frame.user & BAD == 0 && frame.data.len().div_ceil(size.0 as usize / 8) <= size.1 as usize
+        };
+        let sent: Vec<Frame> = sent
+            .into_iter()
+            .map(|frame| if may_be_prompt(&frame) { frame } else { Frame { user: frame.user & !PROMPT, ..frame } })
+            .collect();
+        if common::have_verilator() {
+            check_prompt(size, may_pass, stalls, &sent)?;
+        }
+    }
 
     #[test]
     fn frames_and_counters_equal_the_golden_model(
@@ -108,6 +181,30 @@ proptest! {
         if common::have_verilator() {
             check(size, gaps, stalls, &sent)?;
         }
+    }
+}
+
+/// A prompt frame that finds the FIFO empty leaves in the clocks in which it comes; behind a frame that is stored it waits for its turn.
+#[test]
+fn a_prompt_frame_leaves_as_it_comes() {
+    if !common::have_verilator() {
+        return;
+    }
+    for size in [(64, 40), (512, 33), (128, 8)] {
+        let beat = size.0 as usize / 8;
+        let mut sent = blocks::whole_beats(beat, [1, 2, 5, 1, 1, 4, 3, 1]);
+        sent[..6].iter_mut().for_each(|frame| frame.user = PROMPT);
+        sent[7].user = PROMPT;
+        let outcome = check_prompt(size, MayPass::Always, Pattern::Always, &sent).unwrap();
+        let (taken, given) = (outcome.accepted("s_axis"), outcome.received("m_axis"));
+        for (taken, given) in taken.iter().zip(given).take(6) {
+            assert_eq!(
+                (given.first_cycle, given.last_cycle),
+                (taken.first_cycle, taken.last_cycle)
+            );
+        }
+        assert!(taken[6].last_cycle < given[6].first_cycle, "it is stored");
+        assert_eq!(given[7].first_cycle, given[6].last_cycle + 1);
     }
 }
 

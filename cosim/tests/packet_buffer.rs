@@ -106,6 +106,7 @@ struct Patterns {
     payloads: Pattern,
     verdicts: Pattern,
     packets_out: Pattern,
+    passed_out: Pattern,
     payloads_out: Pattern,
 }
 
@@ -114,17 +115,21 @@ const ALWAYS: Patterns = Patterns {
     payloads: Pattern::Always,
     verdicts: Pattern::Always,
     packets_out: Pattern::Always,
+    passed_out: Pattern::Always,
     payloads_out: Pattern::Always,
 };
 
 fn any_patterns() -> impl Strategy<Value = Patterns> {
     let pattern = Pattern::strategy;
-    (pattern(), pattern(), pattern(), pattern(), pattern()).prop_map(
-        |(descriptors, payloads, verdicts, packets_out, payloads_out)| Patterns {
+    let inputs = (pattern(), pattern(), pattern());
+    let outputs = (pattern(), pattern(), pattern());
+    (inputs, outputs).prop_map(
+        |((descriptors, payloads, verdicts), (packets_out, passed_out, payloads_out))| Patterns {
             descriptors,
             payloads,
             verdicts,
             packets_out,
+            passed_out,
             payloads_out,
         },
     )
@@ -140,6 +145,7 @@ fn run(size: (u32, u32), sent: Sent, patterns: &Patterns) -> Outcome {
         .source("s_axis_payload", patterns.payloads.clone(), sent.payloads)
         .source("s_axis_verdict", patterns.verdicts.clone(), sent.verdicts)
         .sink("m_axis_descriptor", patterns.packets_out.clone(), checks())
+        .sink("m_axis_passed", patterns.passed_out.clone(), checks())
         .sink("m_axis_payload", patterns.payloads_out.clone(), checks());
     // Before the last beat `tuser` is noise: the mark of the last beat alone counts.
     stimulus.sources[1].user_last_only = true;
@@ -161,16 +167,25 @@ fn compare(steps: &[Step], outcome: &Outcome) -> Result<(), TestCaseError> {
         let judged = model.judge(&packet(index, step), step.verdict);
         expected.extend(judged.map_err(|broken| TestCaseError::fail(broken.to_string()))?);
     }
-    let packets = outcome.received("m_axis_descriptor");
-    for (at, (expected, received)) in expected.iter().zip(packets).enumerate() {
-        prop_assert_eq!(
-            expected.packet,
-            ReceivedPacket::unpack(&received.data),
-            "descriptor {}",
-            at
-        );
+    let (packets, passed) = (outcome.received("m_axis_descriptor"), outcome.received("m_axis_passed"));
+    prop_assert_eq!(
+        (packets.len(), passed.len()),
+        (steps.len(), steps.len()),
+        "all go ahead"
+    );
+    let verdicts = outcome.accepted("s_axis_verdict");
+    let packets = packets.iter().zip(passed).zip(verdicts);
+    let packets: Vec<_> = packets
+        .filter(|((_, passed), verdict)| {
+            assert!(passed.first_cycle > verdict.last_cycle, "passed before its verdict");
+            passed.data[0] & 1 == 1
+        })
+        .map(|((packet, _), _)| ReceivedPacket::unpack(&packet.data))
+        .collect();
+    for (at, (expected, received)) in expected.iter().zip(&packets).enumerate() {
+        prop_assert_eq!(&expected.packet, received, "descriptor {}", at);
     }
-    prop_assert_eq!(packets.len(), expected.len(), "count of descriptors");
+    prop_assert_eq!(packets.len(), expected.len(), "count of packets that passed");
     let payloads = outcome.received("m_axis_payload");
     let expected: Vec<&Passed> = expected.iter().filter(|passed| !passed.payload.is_empty()).collect();
     for (at, (expected, received)) in expected.iter().zip(payloads).enumerate() {
@@ -362,9 +377,9 @@ fn the_ring_holds_two_of_the_largest_payloads() {
     }
 }
 
-/// Descriptors go on while nobody takes payload, as long as payload finds room.
+/// Packets pass while nobody takes payload, as long as payload finds room.
 #[test]
-fn a_descriptor_does_not_wait_for_payload_to_be_taken() {
+fn a_packet_does_not_wait_for_payload_to_be_taken() {
     if !common::have_verilator() {
         return;
     }
@@ -375,10 +390,10 @@ fn a_descriptor_does_not_wait_for_payload_to_be_taken() {
             ..ALWAYS
         };
         let outcome = check((512, 4096), &steps, &patterns);
-        let last = outcome.received("m_axis_descriptor")[count - 1].last_cycle;
+        let last = outcome.received("m_axis_passed")[count - 1].last_cycle;
         assert!(
             last < 600,
-            "payloads of {length} bytes: the last descriptor leaves in clock {last}"
+            "payloads of {length} bytes: the last one passes in clock {last}"
         );
     }
 }
@@ -422,8 +437,10 @@ fn latencies_are_the_documented_ones() {
             let outcome = check(size, std::slice::from_ref(&step), &patterns);
             let verdict = taken(&outcome, "s_axis_verdict")[0];
             assert!(verdict >= 60);
-            let descriptor = outcome.received("m_axis_descriptor")[0].last_cycle;
-            assert_eq!(descriptor - verdict, u64::from(PacketBuffer::LATENCY));
+            let passed = outcome.received("m_axis_passed")[0].last_cycle;
+            assert_eq!(passed - verdict, u64::from(PacketBuffer::LATENCY));
+            let descriptor = outcome.received("m_axis_descriptor")[0].first_cycle;
+            assert_eq!(descriptor, taken(&outcome, "s_axis_descriptor")[0], "it goes ahead");
             if let Some(first) = outcome.beat_cycles("m_axis_payload").first() {
                 assert_eq!(first - verdict, u64::from(PacketBuffer::PAYLOAD_LATENCY), "{size:?}");
             }

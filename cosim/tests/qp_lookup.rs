@@ -6,7 +6,7 @@ mod common;
 #[path = "qp_lookup/given.rs"]
 mod given;
 
-use given::{Given, PEERS, given, payload_of};
+use given::{Given, PEERS, given, passes, payload_of};
 use proptest::prelude::*;
 use spraynic_config::descriptor::{Descriptor, QueuePairContext, QueuePairState, ReceivedPacket};
 use spraynic_config::{NicConfig, Preset, Profile};
@@ -40,16 +40,16 @@ fn simulation(index: usize) -> Simulation {
     blocks::simulation(&context, spraynic_hdl::qp_lookup::qp_lookup(&context, &config(index)))
 }
 
-/// Gaps of contexts, packets and payload; stalls of the four ports, of their payload, and of the contexts passed on.
+/// Gaps of contexts, packets, payload and what passed; stalls of the four ports, of their payload, and of the contexts passed on.
 #[derive(Debug, Clone, Default)]
 struct Patterns {
-    gaps: [Pattern; 3],
+    gaps: [Pattern; 4],
     stalls: [Pattern; 7],
 }
 
 impl Patterns {
     fn strategy() -> impl Strategy<Value = Self> {
-        let gaps = [(); 3].map(|()| Pattern::strategy());
+        let gaps = [(); 4].map(|()| Pattern::strategy());
         let stalls = [(); 7].map(|()| prop_oneof![Just(Pattern::Always), Pattern::strategy()]);
         (gaps, stalls).prop_map(|(gaps, stalls)| Self { gaps, stalls })
     }
@@ -58,15 +58,15 @@ impl Patterns {
     fn contexts_first() -> Self {
         let late = Pattern::After { clocks: 100 };
         Self {
-            gaps: [Pattern::Always, late.clone(), late],
+            gaps: [Pattern::Always, late.clone(), late.clone(), late],
             ..Self::default()
         }
     }
 }
 
 fn run(simulation: &mut Simulation, given: &Given, patterns: &Patterns) -> Result<Outcome, TestCaseError> {
-    let [contexts, packets, payload] = patterns.gaps.clone();
-    let payloads = given.packets.iter().enumerate();
+    let [contexts, packets, payload, passed] = patterns.gaps.clone();
+    let payloads = given.packets.iter().enumerate().filter(|(_, packet)| passes(packet));
     let mut stimulus = Stimulus::default()
         .source(
             "s_axis_context",
@@ -82,6 +82,14 @@ fn run(simulation: &mut Simulation, given: &Given, patterns: &Patterns) -> Resul
             "s_axis_payload",
             payload,
             payloads.filter_map(|(index, packet)| payload_of(packet, index)),
+        )
+        .source(
+            "s_axis_passed",
+            passed,
+            given
+                .packets
+                .iter()
+                .map(|packet| Frame::new([u8::from(passes(packet))])),
         );
     let outputs = ROUTES.into_iter().chain(PAYLOADS).chain([CONTEXT]);
     for (output, stalls) in outputs.zip(patterns.stalls.clone()) {
@@ -140,6 +148,9 @@ fn follow(model: &mut QpLookup, given: &Given, outcome: &Outcome) -> Result<(), 
             continue;
         }
         let packet = &given.packets[index];
+        if !passes(packet) {
+            continue;
+        }
         let Ok(context) = model.look_up(packet) else { continue };
         let route = usize::from(context.route);
         let left = outcome
@@ -273,17 +284,60 @@ fn one_packet_a_clock_and_three_clocks_to_its_port() {
             let first = outcome.received("m_axis_sequence_payload")[0].first_cycle;
             assert_eq!(
                 first - taken[0].last_cycle,
-                4,
+                5,
                 "clocks to the first beat of payload, as documented"
             );
             let payload = outcome.accepted("s_axis_payload");
             let clocks = payload[count - 1].last_cycle - payload[0].last_cycle + 1;
             assert!(
-                clocks <= count as u64 + 4,
+                clocks <= count as u64 + 5,
                 "{clocks} clocks for {count} beats of payload"
             );
         }
     }
+}
+
+/// A packet that did not pass is seen and counted nowhere; one that is not known yet to pass waits, and so do a write behind it and its
+/// counters. What passed late leaves in the clock in which that is said.
+#[test]
+fn nothing_is_seen_of_a_packet_before_it_passed() {
+    if !common::have_verilator() {
+        return;
+    }
+    let wrong = |packet| ReceivedPacket {
+        udp_source_port: 3,
+        ..packet
+    };
+    let good = received(0x07, 64);
+    let given = Given {
+        contexts: vec![ready(0)],
+        packets: [good, wrong(good), wrong(received(0xC6, 64)), good].into(),
+    };
+    let mut patterns = Patterns::contexts_first();
+    patterns.gaps[3] = Pattern::After { clocks: 300 };
+    let outcome = check(0, &given, &patterns).unwrap();
+    let (said, left) = (outcome.accepted("s_axis_passed"), outcome.received("m_axis_sequence"));
+    assert_eq!((left.len(), outcome.counters["drop_opcode"]), (2, 0));
+    for (packet, said) in left.iter().zip([&said[0], &said[3]]) {
+        assert_eq!(
+            (packet.first_cycle, packet.last_cycle),
+            (said.last_cycle, said.last_cycle)
+        );
+    }
+    assert!(said[0].last_cycle >= 300);
+    assert_eq!(
+        said[3].last_cycle - said[0].last_cycle,
+        3,
+        "a packet that is forgotten takes a clock"
+    );
+    // A write waits behind packets of which it is not known.
+    let two = Given {
+        contexts: vec![ready(0); 2],
+        packets: vec![good; 3],
+    };
+    patterns.gaps[0] = Pattern::Bursts { on: 1, off: 150 };
+    let outcome = check(0, &two, &patterns).unwrap();
+    assert!(outcome.received(CONTEXT)[1].first_cycle > 300);
 }
 
 /// A packet right behind a write meets what was written, and the write costs the clocks documented.

@@ -1,6 +1,7 @@
 //! `frame_fifo`: store and forward; only whole, good frames that fit come out, without a gap inside.
 //!
-//! A frame that finds too little room waits; only one that is bad or longer than the FIFO is dropped, and counted.
+//! A frame that finds too little room waits; only one that is bad or longer than the FIFO is dropped, and counted. A frame whose owner
+//! vouches for it (prompt) goes past an empty FIFO.
 //! Theory of operation: `docs/src/blocks/frame_fifo.md`.
 
 use spraynic_rtl::{AxiStream, Context, Definition, Module, Signal};
@@ -17,13 +18,34 @@ pub const NAME: &str = "frame_fifo";
 /// When `width` is no multiple of 8, `width` or `user` is 0, or `depth` less than 2.
 #[must_use]
 pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Definition<'_> {
-    let m = context.module(&format!("{NAME}_w{width}_u{user}_d{depth}"));
+    build(context, width, user, depth, false)
+}
+
+/// The same FIFO with one more bit in `s_axis_tuser`, above the others: the frame is prompt. It is good, fits, and comes without a gap, so
+/// that it need not be stored: where the FIFO is empty and the input `prompt_may_pass` is 1 when its first beat comes, it goes past the
+/// FIFO, each beat in the clock in which it comes.
+///
+/// # Panics
+/// As [`frame_fifo`].
+#[must_use]
+pub fn prompt_frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Definition<'_> {
+    build(context, width, user, depth, true)
+}
+
+fn build(context: &Context, width: u32, user: u32, depth: u32, has_prompt: bool) -> Definition<'_> {
+    let prefix = if has_prompt { "prompt_" } else { "" };
+    let m = context.module(&format!("{prefix}{NAME}_w{width}_u{user}_d{depth}"));
+    let prompt_doc = match has_prompt {
+        true => "\nA prompt frame goes past the FIFO where that is empty and prompt_may_pass is 1.",
+        false => "",
+    };
     m.doc(&format!(
         "Stores frames in {depth} beats of RAM and forwards them when they are whole.\n\
-         A bad frame (s_axis_tuser[0] of the last beat) and one of more than {depth} beats are dropped and counted."
+         A bad frame (s_axis_tuser[0] of the last beat) and one of more than {depth} beats are dropped and counted.{prompt_doc}"
     ));
-    let input = AxiStream::slave(m, "s_axis", width, user, "frames; tuser[0] of the last beat: bad");
-    let output = AxiStream::master(m, "m_axis", width, user, "whole frames, registered");
+    let user_in = user + u32::from(has_prompt);
+    let input = AxiStream::slave(m, "s_axis", width, user_in, "frames; tuser[0] of the last beat: bad");
+    let output = AxiStream::master(m, "m_axis", width, user, "whole frames");
 
     let ready = m.reg("ready", 1).reset(0).doc("there is room");
     let full = m.reg("full", 1).reset(0).doc("no beat is free");
@@ -32,7 +54,7 @@ pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Defin
         .reset(0)
         .doc("the frame is too long: its rest is forgotten");
     let whole = m.reg("whole", 1).reset(0).doc("the RAM holds a beat of a whole frame");
-    let memory = m.memory("beats", depth, input.pack().width()).style(style(depth));
+    let memory = m.memory("beats", depth, output.pack().width()).style(style(depth));
     let index = |name, doc| m.reg(name, memory.address_width()).reset(0).doc(doc);
     let write_index = index("write_index", "where the next beat goes");
     let frame_start = index(
@@ -43,8 +65,18 @@ pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Defin
 
     // The beat that comes in. A frame that has taken every beat and goes on is too long: nothing else is in the RAM then, so
     // nobody can make room for it.
-    let taken = (input.valid & ready).named("taken");
-    let store = (taken & !discarding).named("store");
+    let goes_by = has_prompt.then(|| {
+        let may_pass = m
+            .input("prompt_may_pass", 1)
+            .doc("a prompt frame that begins in this clock may pass: the taker has nothing else to do");
+        let empty = m.wire("empty_at_start", 1);
+        (passes(m, &input, output.ready, empty & may_pass), empty)
+    });
+    let passes = goes_by.map(|(passes, _)| passes);
+    let input_ready = passes.map_or(ready, |passes| ready & (!passes | output.ready));
+    let taken = (input.valid & input_ready).named("taken");
+    let stored = taken & !discarding;
+    let store = passes.map_or(stored, |passes| stored & !passes).named("store");
     let next_write_index = next_index(write_index, depth).named("next_write_index");
     let takes_all = next_write_index.eq(frame_start).named("takes_all");
     let ends = (store & input.last).named("ends");
@@ -53,7 +85,8 @@ pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Defin
     let drop_bad = (ends & bad).named("drop_bad");
     let drop_too_long = (store & !input.last & takes_all).named("drop_too_long");
     let rewind = (drop_bad | drop_too_long).named("rewind");
-    memory.write(store, write_index, input.pack());
+    let beat = input.pack().part(0, output.pack().width());
+    memory.write(store, write_index, beat);
     m.when(rewind, || write_index.set(frame_start))
         .else_when(store, || write_index.set(next_write_index));
     m.when(commit, || frame_start.set(next_write_index));
@@ -73,9 +106,22 @@ pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Defin
     full.set(full_next);
     ready.set(!full_next);
 
-    input.ready.set(ready);
-    output.valid.set(outlet.offered);
-    output.set_packed(outlet.word);
+    input.ready.set(input_ready);
+    match goes_by {
+        None => {
+            output.valid.set(outlet.offered);
+            output.set_packed(outlet.word);
+        }
+        Some((passes, empty)) => {
+            empty.set(!(whole | outlet.holds));
+            output.valid.set(outlet.offered | (passes & input.valid & ready));
+            output.set_packed(passes.mux(beat, outlet.word));
+            m.assert(
+                "only_good_frames_pass_and_nothing_is_before_them",
+                !(passes & input.valid) | !(outlet.offered | whole | (input.last & bad)),
+            );
+        }
+    }
     counter(m, "forwarded", output.fires() & output.last, "frames given");
     counter(
         m,
@@ -103,6 +149,24 @@ pub fn frame_fifo(context: &Context, width: u32, user: u32, depth: u32) -> Defin
     );
     m.assert("offered_means_held", !outlet.offered | outlet.holds);
     m.finish()
+}
+
+/// Whether the beat that is offered goes past the FIFO: one of a prompt frame whose first beat found that it may. That beat stays offered, and
+/// the rest of its frame follows, as the taker takes it.
+fn passes<'a>(m: Module<'a>, input: &AxiStream<'a>, taker_ready: Signal<'a>, may_pass: Signal<'a>) -> Signal<'a> {
+    let at_start = m.reg("at_start", 1).reset(1).doc("the next beat begins a frame");
+    let passing = m
+        .reg("passing", 1)
+        .reset(0)
+        .doc("the frame whose beat is offered goes past the FIFO");
+    let prompt = input.user.msb().named("prompt");
+    let passes = (passing | (at_start & prompt & may_pass)).named("passes");
+    m.when(input.fires(), || {
+        at_start.set(input.last);
+        passing.set(passes & !input.last);
+    })
+    .else_when(input.valid & passes & !taker_ready, || passing.set_lit(1));
+    passes
 }
 
 /// A counter of 32 bits that wraps, with its port.

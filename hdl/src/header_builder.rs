@@ -68,8 +68,8 @@ pub fn header_builder<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         m,
         "m_axis",
         width,
-        3,
-        "frames; tuser[0] bad (in the last beat), tuser[1] IPv6, tuser[2] VLAN tag",
+        4,
+        "frames; tuser[0] bad (in the last beat), tuser[1] IPv6, tuser[2] VLAN tag, tuser[3] prompt: without payload",
     );
     for input in [inputs.time_ns, inputs.identification_load, inputs.identification] {
         input.ignore(); // Without time stamps or IPv4 nobody reads them.

@@ -25,6 +25,12 @@ pub const NAME: &str = "icrc";
 /// Beats that are between input and output at most.
 const DEPTH: u32 = 16;
 
+/// Bytes of the longest frame without payload: Ethernet, VLAN tag, IPv6, UDP, BTH, extension headers, ICRC.
+const MOST_PROMPT_BYTES: u32 = 14 + 4 + 40 + 8 + 12 + 36 + 4;
+
+/// Bits of `tuser` of the frames that come in, and of those that go out.
+const USER_WIDTH: (u32, u32) = (4, 2);
+
 /// What the block is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Icrc {
@@ -61,11 +67,24 @@ impl From<&NicConfig> for Icrc {
 }
 
 impl Icrc {
-    /// Clocks from the edge that takes a beat to the edge that gives it, where nothing waits.
+    /// Clocks from the edge that takes a beat to the edge that gives it, where nothing waits and no frame is [split](Self::split_latency).
     #[must_use]
     pub fn latency(&self) -> u32 {
-        // Into the beat that waits for the next one, through the CRC core, into its memory and out of it.
-        crc::latency(&self.frames(Ends::WholeWords)) + 4
+        // Into the beat that waits for the next one, through the CRC core, into the output register.
+        2 + self.wait()
+    }
+
+    /// The same for a frame whose last beat has 2 bytes: the beat before begins the ICRC, and waits for what the last one adds to it.
+    #[must_use]
+    pub fn split_latency(&self) -> u32 {
+        2 + crc::latency(&self.frames(Ends::WholeWords)) + 1
+    }
+
+    /// Clocks that each beat waits for its CRC. A frame may not get a gap before its last two beats by waiting for more, so that where
+    /// one without payload can have three beats, all wait as long as the longest.
+    fn wait(&self) -> u32 {
+        let two_beats = 2 * self.data_width / 8 >= MOST_PROMPT_BYTES;
+        crc::latency(&self.frames(Ends::WholeWords)) + u32::from(!two_beats)
     }
 
     /// The frames of one of the two modes. A sent frame has a VLAN tag or none, a received one up to two.
@@ -162,9 +181,9 @@ impl Frames {
 /// `icrc` (insert).
 ///
 /// `s_axis` takes frames with 4 zero bytes in the place of the ICRC and 2 modulo 4 bytes in all; `tuser[0]` of the last beat: bad,
-/// `tuser[1]`: IPv6, `tuser[2]`: VLAN tag, constant over a frame. `m_axis` gives them with the ICRC; `tuser`: bad. A bad
-/// frame stays bad and keeps its number of beats; its last 4 bytes are anything, and a length that is not 2 modulo 4 becomes so.
-/// `count_frames` counts the frames given.
+/// `tuser[1]`: IPv6, `tuser[2]`: VLAN tag, `tuser[3]`: prompt, constant over a frame. `m_axis` gives them with the ICRC; `tuser[0]`: bad,
+/// `tuser[1]`: prompt. A prompt frame that comes without a gap leaves without one. A bad frame stays bad and keeps its number of beats; its
+/// last 4 bytes are anything, and a length that is not 2 modulo 4 becomes so. `count_frames` counts the frames given.
 ///
 /// # Errors
 /// [`IcrcError`] for a width or a choice of frames that does not exist.
@@ -175,14 +194,25 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let frames = icrc.frames(Ends::WholeWords);
     let m = context.module(&frames.module_name(""));
     m.doc(&format!(
-        "Puts the ICRC into the last 4 bytes of each frame. A beat leaves {} clocks after it came (a beat that is not the last of\n\
-         its frame waits for the next one, too); up to {DEPTH} beats are inside. The CRC runs freely beside a FIFO of beats.",
-        icrc.latency()
+        "Puts the ICRC into the last 4 bytes of each frame. A beat leaves {} clocks after it came, one of a frame whose last beat has 2\n\
+         bytes {}; one that is not the last of its frame waits for the next one, too. Up to {DEPTH} beats are inside. The CRC runs freely\n\
+         beside a FIFO of beats.",
+        icrc.latency(),
+        icrc.split_latency()
     ));
-    let input = AxiStream::slave(m, "s_axis", width, 3, "frames with zeros in the place of the ICRC");
-    let output = AxiStream::master(m, "m_axis", width, 1, "frames with their ICRC");
-    let _ = input.user.doc("bit 0: bad (last beat), bit 1: IPv6, bit 2: VLAN tag");
-    let _ = output.user.doc("bad (last beat)");
+    let (user_in, user_out) = USER_WIDTH;
+    let input = AxiStream::slave(
+        m,
+        "s_axis",
+        width,
+        user_in,
+        "frames with zeros in the place of the ICRC",
+    );
+    let output = AxiStream::master(m, "m_axis", width, user_out, "frames with their ICRC");
+    let _ = input
+        .user
+        .doc("bit 0: bad (last beat), bit 1: IPv6, bit 2: VLAN tag, bit 3: prompt");
+    let _ = output.user.doc("bit 0: bad (last beat), bit 1: prompt");
 
     let occupancy = m
         .reg("occupancy", index_width(u64::from(DEPTH) + 1))
@@ -204,6 +234,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let held_last = m.reg("held_last", 1);
     let held_bad = m.reg("held_bad", 1);
     let held_vlan = m.reg("held_vlan", 1);
+    let held_prompt = m.reg("held_prompt", 1);
     let held_count = m
         .reg("held_count", frames.count_width())
         .doc("n for 4n + 2 bytes; ones unless last");
@@ -211,6 +242,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
         held_last.set(input.last);
         held_bad.set(input.user.bit(0));
         held_vlan.set(input.user.bit(2));
+        held_prompt.set(input.user.bit(3));
         held_count.set(word_count(&input) | (!input.last).repeat(frames.count_width()));
     });
     let push = (held & (held_last | taken)).named("push");
@@ -230,7 +262,8 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let place = cat_lsb_first(&ends_here.chain([ends_in_next]).collect::<Vec<_>>()).named("place");
 
     let pop = m.wire("pop", 1);
-    let word = cat_lsb_first(&[held_last, held_bad, held_count, place]);
+    let begins_icrc = (held_last | ends_in_next).named("begins_icrc");
+    let word = cat_lsb_first(&[held_last, held_bad, held_prompt, begins_icrc, held_count, place]);
     let memory = |name: &str, width| m.memory(name, DEPTH, width).style(MemoryStyle::Distributed);
     let (beats, marks) = (memory("beats", width), memory("marks", word.width()));
     let write = pointer(m, "write", push);
@@ -238,46 +271,68 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     beats.write(push, write, mask.output("plain_data"));
     marks.write(push, write, word);
     let (data, mark) = (beats.read_now(read), marks.read_now(read));
-    let (last, bad) = (mark.bit(0), mark.bit(1));
-    let count = mark.part(2, frames.count_width());
-    let place = mark.part(2 + frames.count_width(), words + 1);
+    let [last, bad, prompt, takes_crc] = [0, 1, 2, 3].map(|bit| mark.bit(bit));
+    let count = mark.part(4, frames.count_width());
+    let place = mark.part(4 + frames.count_width(), words + 1);
 
+    // A CRC that comes in the clock in which its last beat leaves goes by its memory.
     let crcs = memory("crcs", 32);
-    let crc_write = pointer(m, "crc_write", core.output("crc_valid"));
-    let crc_read = pointer(m, "crc_read", pop & last);
-    crcs.write(core.output("crc_valid"), crc_write, core.output("crc"));
-    let crc = crcs.read_now(crc_read).named("crc");
+    let kept_crcs = m
+        .reg("kept_crcs", index_width(u64::from(DEPTH) + 1))
+        .reset(0)
+        .doc("CRCs in the memory");
+    let crc_comes = core.output("crc_valid");
+    let crc_waits = m.reg("crc_waits", 1).reset(0).doc("`kept_crcs` is not 0");
+    let crc_taken = (pop & last).named("crc_taken");
+    let keep_crc = (crc_comes & (crc_waits | !crc_taken)).named("keep_crc");
+    let drop_crc = (crc_waits & crc_taken).named("drop_crc");
+    crcs.write(keep_crc, pointer(m, "crc_write", keep_crc), core.output("crc"));
+    let kept = crcs.read_now(pointer(m, "crc_read", drop_crc));
+    up_down(kept_crcs, keep_crc, drop_crc);
+    crc_waits.set(keep_crc | (crc_waits & !(drop_crc & kept_crcs.eq_lit(1))));
+    let crc = crc_waits.mux(kept, core.output("crc")).named("crc");
 
-    // A beat may leave when the ICRC is there that would be its own if its frame ended with the next beat.
+    // A beat may leave when the CRC is there that would be its own if it were the last one: so those of a frame follow each other. Where the
+    // ICRC begins in the beat before the last one, that beat waits for it.
     let mut token = push;
-    for stage in 1..=crc::latency(&frames) + 1 {
+    for stage in 1..icrc.wait() {
         let next = m.reg(&format!("wait_{stage}"), 1).reset(0);
         next.set(token);
         token = next;
     }
     let ready = m.reg("leaving", occupancy.width()).reset(0).doc("beats that may leave");
+    let may_leave = m.reg("may_leave", 1).reset(0).doc("`leaving` is not 0");
     up_down(ready, token, pop);
+    may_leave.set(token | (may_leave & !(pop & ready.eq_lit(1))));
     up_down(occupancy, taken, pop);
     m.assert("leaving_beats_are_inside", ready.le(occupancy));
+    m.assert("a_last_beat_has_its_crc", !crc_taken | crc_waits | crc_comes);
+    m.assert(
+        "flags_say_what_is_counted",
+        may_leave.eq(ready.any()) & crc_waits.eq(kept_crcs.any()),
+    );
 
     let full = m.reg("m_valid", 1).reset(0);
     let load = (!full | output.ready).named("load");
-    pop.set(load & ready.any());
+    let leaves = (may_leave & (!takes_crc | crc_waits | crc_comes)).named("leaves");
+    pop.set(load & leaves);
     let out_data = m.reg("m_data", width);
     let out_keep = m.reg("m_keep", width / 8);
     let out_last = m.reg("m_last", 1);
     let out_bad = m.reg("m_bad", 1);
+    let out_prompt = m.reg("m_prompt", 1);
     m.when(load, || {
-        full.set(ready.any());
+        full.set(leaves);
         out_data.set(insert(data, crc, place));
         out_keep.set(keep(last, count, words));
         out_last.set(last);
         out_bad.set(bad);
+        out_prompt.set(prompt);
     });
     output.data.set(out_data);
     output.keep.set(out_keep);
     output.last.set(out_last);
-    output.user.set(out_bad);
+    output.user.set(cat_lsb_first(&[out_bad, out_prompt]));
     output.valid.set(full);
 
     count_when(m, Counter("frames", "frames given"), output.fires() & out_last);

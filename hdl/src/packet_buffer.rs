@@ -1,18 +1,19 @@
 //! `packet_buffer`: holds each packet's payload until the verdict on its ICRC is there; what is wrong never comes out.
 //!
-//! Here a descriptor meets its verdict; the payload's ring is `packet_buffer/ring.rs`. It changes nothing and keeps the order.
+//! Here a packet meets its verdict; the payload's ring is `packet_buffer/ring.rs`. It changes nothing and keeps the order. Descriptors go
+//! ahead, so that their queue pair can be looked up meanwhile; whether a packet passed follows on a stream of its own.
 //! Theory of operation: `docs/src/blocks/packet_buffer.md`.
 
 mod ring;
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{Descriptor, ReceivedPacket};
-use spraynic_rtl::{AxiStream, Context, Definition, Stream};
+use spraynic_rtl::{AxiStream, Context, Definition, Module, Stream};
 
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
 use crate::icrc::check::{VERDICT_WIDTH, WRONG};
-use crate::stream_fifo::buffer;
+use crate::stream_fifo::{buffer, falling_through};
 
 /// Name of the block.
 pub const NAME: &str = "packet_buffer";
@@ -42,7 +43,7 @@ impl From<&NicConfig> for PacketBuffer {
 }
 
 impl PacketBuffer {
-    /// Clocks from the edge that takes a verdict to the edge that gives the descriptor, where nothing waits.
+    /// Clocks from the edge that takes a verdict to the edge that says whether the packet passed, where nothing waits.
     pub const LATENCY: u32 = 1;
 
     /// Clocks from the edge that takes a verdict to the edge that gives the first beat of the payload, where nothing waits.
@@ -61,8 +62,8 @@ impl PacketBuffer {
 }
 
 /// The block: `s_axis_descriptor` ([`ReceivedPacket`]), `s_axis_payload` (one packet for each descriptor whose `payload_length` is not 0;
-/// `tuser[0]` of the last beat: no descriptor comes, it is discarded) and `s_axis_verdict` in; `m_axis_descriptor` and `m_axis_payload`
-/// of packets whose verdict is not wrong out.
+/// `tuser[0]` of the last beat: no descriptor comes, it is discarded) and `s_axis_verdict` in; `m_axis_descriptor` of all packets, `m_axis_passed`
+/// (1 bit: of each, whether it passed) and `m_axis_payload` of packets that passed, whose verdict is not wrong, out.
 ///
 /// # Panics
 /// When width or payload is no power of two, or the width not 64 to 1024 bits.
@@ -78,8 +79,8 @@ pub fn packet_buffer<'a>(context: &'a Context, size: &PacketBuffer) -> Definitio
     );
     let m = context.module(&format!("{NAME}_w{data_width}_p{max_payload}"));
     m.doc(&format!(
-        "Holds payload ({} beats) and descriptors ({DESCRIPTORS}) until the verdict is there. A descriptor leaves one clock after its verdict,\n\
-         once its payload is whole; a packet whose verdict is wrong leaves nothing.",
+        "Holds payload ({} beats) until the verdict is there, for {DESCRIPTORS} packets. Descriptors go ahead; whether a packet passed is said one\n\
+         clock after its verdict, once its payload is whole.",
         size.beats()
     ));
     let descriptor_in = Stream::slave(m, "s_axis_descriptor", ReceivedPacket::width(), "ReceivedPacket");
@@ -103,7 +104,13 @@ pub fn packet_buffer<'a>(context: &'a Context, size: &PacketBuffer) -> Definitio
         m,
         "m_axis_descriptor",
         ReceivedPacket::width(),
-        "ReceivedPacket of a packet that passed",
+        "ReceivedPacket of each packet, before it is known whether it passes",
+    );
+    let passed_out = Stream::master(
+        m,
+        "m_axis_passed",
+        1,
+        "of each descriptor, in order: 1 its packet passed, and its payload comes; 0 it is to be forgotten",
     );
     let payload_out = AxiStream::master(m, "m_axis_payload", data_width, 1, "payload of packets that passed");
     let _ = payload_out.user.doc("zero");
@@ -112,34 +119,36 @@ pub fn packet_buffer<'a>(context: &'a Context, size: &PacketBuffer) -> Definitio
     payload_in.connect(AxiStream::into_instance(ring, "s_axis"));
     AxiStream::from_instance(ring, "m_axis").connect(payload_out);
 
-    // A descriptor meets its verdict, and its payload is whole.
-    let head = buffer(m, "u_descriptors", descriptor_in, DESCRIPTORS);
-    let length = Fields::unpack::<ReceivedPacket>(head.data).get("payload_length");
+    // A packet meets its verdict, and its payload is whole. Of a descriptor that went ahead the length stays here.
+    let [ahead, lengths] = split(m, descriptor_in);
+    falling_through(m, "u_descriptors", ahead, DESCRIPTORS).connect(descriptor_out);
+    let head = buffer(m, "u_lengths", lengths, DESCRIPTORS);
+    let length = head.data;
     let has_payload = length.any().named("has_payload");
     let payload_is_there = (!has_payload | ring.output("whole")).named("payload_is_there");
     let wrong = verdict.data.eq_lit(WRONG).named("wrong");
 
-    let offered = m.reg("offered", 1).reset(0).doc("`descriptor` is valid");
-    let descriptor = m.reg("descriptor", head.data.width()).doc("the one that is offered");
-    let free = (!offered | descriptor_out.ready).named("free");
-    let may_go = (payload_is_there & (wrong | free)).named("may_go");
+    let offered = m.reg("offered", 1).reset(0).doc("`passed` is valid");
+    let passed = m.reg("passed", 1).doc("whether the packet passed");
+    let free = (!offered | passed_out.ready).named("free");
+    let may_go = (payload_is_there & free).named("may_go");
     head.ready.set(may_go & verdict.valid);
     verdict.ready.set(may_go & head.valid);
     let judged = (may_go & head.valid & verdict.valid).named("judged");
     let passes = (judged & !wrong).named("passes");
     m.when(free, || {
-        descriptor.set(head.data);
-        offered.set(passes);
+        passed.set(!wrong);
+        offered.set(judged);
     });
-    descriptor_out.data.set(descriptor);
-    descriptor_out.valid.set(offered);
+    passed_out.data.set(passed);
+    passed_out.valid.set(offered);
     ring.connect("claim", judged & has_payload)
         .connect("claim_length", length)
         .connect("claim_passes", !wrong);
 
     count_when(
         m,
-        Counter("passed", "packets given: ICRC right, or not checked"),
+        Counter("passed", "packets that passed: ICRC right, or not checked"),
         passes,
     );
     count_when(m, Counter("dropped", "packets dropped: ICRC wrong"), judged & wrong);
@@ -152,4 +161,17 @@ pub fn packet_buffer<'a>(context: &'a Context, size: &PacketBuffer) -> Definitio
         ring.output("discards"),
     );
     m.finish()
+}
+
+/// The descriptors, and their payload lengths: each is taken by both or by none.
+fn split<'a>(m: Module<'a>, descriptors: Stream<'a>) -> [Stream<'a>; 2] {
+    let length = Fields::unpack::<ReceivedPacket>(descriptors.data).get("payload_length");
+    let ahead = Stream::wires(m, "ahead", descriptors.data.width());
+    let lengths = Stream::wires(m, "length", length.width());
+    ahead.data.set(descriptors.data);
+    lengths.data.set(length);
+    ahead.valid.set(descriptors.valid & lengths.ready);
+    lengths.valid.set(descriptors.valid & ahead.ready);
+    descriptors.ready.set(ahead.ready & lengths.ready);
+    [ahead, lengths]
 }

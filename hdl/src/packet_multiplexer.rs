@@ -1,12 +1,13 @@
 //! `packet_multiplexer`: several streams of frames become one; it switches at frame boundaries only, round robin.
 //!
-//! It never cuts, mixes or changes a frame, and costs no clock between frames, whichever inputs they come from. The output is
-//! registered, `tready` is not: it follows `m_axis_tready` in the same clock.
+//! It never cuts, mixes or changes a frame, and costs no clock between frames, whichever inputs they come from. Output and `tready` are
+//! registered by a skid buffer.
 //! Theory of operation: `docs/src/blocks/packet_multiplexer.md`.
 
 use spraynic_rtl::{AxiStream, Context, Definition, Signal, cat_lsb_first};
 
 use crate::round_robin_arbiter::arbitrate;
+use crate::skid_buffer::register_axi;
 
 /// Name of the block.
 pub const NAME: &str = "packet_multiplexer";
@@ -36,14 +37,13 @@ pub fn packet_multiplexer(context: &Context, inputs: u32, width: u32, user: u32)
     let output = AxiStream::master(m, "m_axis", width, user, "all frames, registered");
 
     // Who has the output is a register, so that no arbitration stands before the data. It is chosen one clock ahead, among
-    // those who wait already: they will still wait then. Where nobody else waits, the output stays where it is.
+    // those who wait already: they will still wait then. Where nobody waits, input 0 has it, whose frames so never wait for that clock.
     let selected = m
         .reg("selected", inputs)
         .reset(1)
         .doc("input that has the output, one-hot");
     let in_frame = m.reg("in_frame", 1).reset(0).doc("a frame of it is under way");
-    let offered = m.reg("offered", 1).reset(0).doc("`word` is valid");
-    let word_free = (!offered | output.ready).named("word_free");
+    let chosen = AxiStream::wires(m, "chosen", width, user);
 
     let request = cat_lsb_first(&streams.iter().map(|stream| stream.valid).collect::<Vec<_>>()).named("request");
     let valid = (request & selected).any().named("valid");
@@ -51,24 +51,21 @@ pub fn packet_multiplexer(context: &Context, inputs: u32, width: u32, user: u32)
     let beat = joined(streams.iter().map(AxiStream::pack).zip(selection.clone())).named("beat");
     let last = joined(streams.iter().map(|stream| stream.last).zip(selection.clone())).named("last");
     for (stream, selected) in streams.iter().zip(selection) {
-        stream.ready.set(selected & word_free);
+        stream.ready.set(selected & chosen.ready);
     }
-    let moves = (valid & word_free).named("moves");
+    let moves = (valid & chosen.ready).named("moves");
     m.when(moves, || in_frame.set(!last));
 
     let may_switch = ((moves & last) | (!in_frame & !valid)).named("may_switch");
     let others = (request & !selected).named("others");
     let switches = (may_switch & others.any()).named("switches");
     let grant = arbitrate(m, "u_arbiter", others, switches);
-    m.when(switches, || selected.set(grant));
+    m.when(switches, || selected.set(grant))
+        .else_when(!in_frame & !valid, || selected.set_lit(1));
 
-    let word = m.reg("word", beat.width()).doc("the beat that is offered");
-    m.when(word_free, || {
-        word.set(beat);
-        offered.set(valid);
-    });
-    output.set_packed(word);
-    output.valid.set(offered);
+    chosen.set_packed(beat);
+    chosen.valid.set(valid);
+    register_axi(m, "u_output", chosen).connect(output);
 
     m.assert(
         "one_input_is_selected",
@@ -157,6 +154,33 @@ mod tests {
             assert_eq!(given, expected);
             assert!(clocks > 3 * (first + second));
         }
+    }
+
+    #[test]
+    fn a_frame_of_input_0_does_not_wait_for_the_choice() {
+        let context = Context::new();
+        let mut sim = Evaluator::new(packet_multiplexer(&context, 2, 32, 1));
+        sim.reset();
+        sim.clock();
+        sim.set("m_axis_tready", 1u64);
+        let offer = |sim: &mut Evaluator, input: u32, valid: bool| {
+            sim.set(&format!("s_axis_{input}_tvalid"), u64::from(valid));
+            sim.set(&format!("s_axis_{input}_tlast"), u64::from(valid));
+        };
+        // A frame of input 1 waits a clock; then the output is with input 1, until nobody waits.
+        for clock in 0..4 {
+            offer(&mut sim, 1, clock < 2);
+            assert_eq!(
+                sim.get_u64("s_axis_1_tready"),
+                u64::from(clock == 1 || clock == 2),
+                "clock {clock}"
+            );
+            sim.clock();
+        }
+        assert_eq!(sim.get_u64("s_axis_0_tready"), 1, "input 0 has it again");
+        offer(&mut sim, 0, true);
+        sim.clock();
+        assert_eq!(sim.get_u64("m_axis_tvalid"), 1, "one clock later");
     }
 
     #[test]

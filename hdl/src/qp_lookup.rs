@@ -1,8 +1,9 @@
 //! `qp_lookup`: finds the queue pair of a packet, checks that the packet may come to it, and says where it goes.
 //!
 //! Three registers from a descriptor to its port: with the read of its context (1), with the context (2), with the verdict (3); all move
-//! together. A context write waits until no packet is between. It never looks at PSNs or keys, and changes no byte of the payload, which
-//! `payload_router` leads. Theory of operation: `docs/src/blocks/qp_lookup.md`.
+//! together. In the third a packet waits until it is said that its ICRC is right; before, nothing of it is seen or counted. A context write
+//! waits until no packet is between. It never looks at PSNs or keys, and changes no byte of the payload, which `payload_router` leads.
+//! Theory of operation: `docs/src/blocks/qp_lookup.md`.
 
 mod checks;
 mod contexts;
@@ -52,6 +53,12 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         ReceivedPacket::width(),
         "ReceivedPacket: see descriptors",
     );
+    let passed = Stream::slave(
+        m,
+        "s_axis_passed",
+        1,
+        "of each descriptor, in order: 1 its ICRC is right, 0 it is forgotten; may come later",
+    );
     let payload = AxiStream::slave(
         m,
         "s_axis_payload",
@@ -83,16 +90,13 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let valid = |name, doc| m.reg(name, 1).reset(0).doc(doc);
     let valid_1 = valid("valid_1", "a packet's context comes out of the RAM");
     let valid_2 = valid("valid_2", "a packet is being checked");
-    let offered = ROUTES.map(|(name, ..)| m.reg(&format!("offered_{name}"), 1).reset(0));
-    let any_offered = any(m, offered).named("any_offered");
-    let empty = !(valid_1 | valid_2 | any_offered).named("holds_packets");
+    let valid_3 = valid("valid_3", "a packet is checked");
+    let empty = !(valid_1 | valid_2 | valid_3).named("holds_packets");
     let table = contexts::contexts(m, config, writes, passed_on, empty);
 
-    // A packet moves on when the one before it has left and its decision has a place.
-    let decisions = Stream::wires(m, "decision", DECISION_BITS);
-    let taken = any(m, (0..4).map(|route| offered[route] & outputs[route].ready)).named("taken");
-    let word_free = (!any_offered | taken).named("word_free");
-    let advance = (word_free & decisions.ready).named("advance");
+    // All move on when the packet that is checked has left: it is forgotten, was dropped, or its port takes it.
+    let leaves = m.wire("leaves", 1);
+    let advance = (!valid_3 | leaves).named("advance");
     packets.ready.set(advance & !table.blocked);
 
     // Register 1: the packet; its context is being read.
@@ -125,29 +129,41 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let out = m
         .reg("out", width_of_output())
         .doc("the packet that is offered, on whichever port");
-    m.when(word_free, || {
-        for (offered, route) in offered.into_iter().zip(verdict.routes) {
-            offered.set(valid_2 & decisions.ready & route);
-        }
-    });
+    let register_3 = |name: &str, value: Signal<'a>| {
+        let register = m.reg(name, 1);
+        m.when(advance, || register.set(value));
+        register
+    };
     m.when(advance, || {
+        valid_3.set(valid_2);
         out.set(cat_lsb_first(&[
             packet_2,
             packet_context(m, &verdict, &decoded_2, &entry_2),
         ]));
     });
-    for (output, offered) in outputs.into_iter().zip(offered) {
-        output.data.set(out);
-        output.valid.set(offered);
-    }
+    let routes = [0, 1, 2, 3].map(|route| register_3(&format!("to_{}", ROUTES[route].0), verdict.routes[route]));
+    let has_payload = register_3("has_payload_3", decoded_2.has_payload);
 
-    // The payload follows in the clock in which its packet is offered.
-    let [sequence, feedback, ..] = verdict.routes;
-    decisions.valid.set(valid_2 & word_free & decoded_2.has_payload);
+    // The payload follows in the clock in which its packet passes. The packet is offered from the clock on in which that is decided.
+    let decisions = Stream::wires(m, "decision", DECISION_BITS);
+    let passes = (valid_3 & passed.valid & passed.data).named("passes");
+    let decided = m.reg("decided", 1).reset(0).doc("the payload has its decision");
+    let [sequence, feedback, ..] = routes;
+    decisions.valid.set(passes & has_payload & !decided);
     decisions.data.set(sequence.mux(
         m.lit(PORT_0, DECISION_BITS),
         feedback.mux(m.lit(PORT_1, DECISION_BITS), m.lit(DISCARD, DECISION_BITS)),
     ));
+    decided.set((decided | decisions.fires()) & !leaves);
+    let payload_led = (!has_payload | decided | decisions.ready).named("payload_led");
+    let offered = routes.map(|route| passes & payload_led & route);
+    for (output, offered) in outputs.into_iter().zip(offered) {
+        output.data.set(out);
+        output.valid.set(offered);
+    }
+    let stays = any(m, (0..4).map(|route| routes[route] & !outputs[route].ready)).named("port_waits");
+    leaves.set(valid_3 & passed.valid & (!passed.data | (payload_led & !stays)));
+    passed.ready.set(leaves);
     let routed = payload_router::route(m, "u_payload_router", payload, decisions, DECISIONS);
     for (from, to) in routed.into_iter().zip(payload_outputs) {
         from.connect(to);
@@ -156,9 +172,9 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let counted = m
         .reg("counted", 1)
         .reset(0)
-        .doc("a packet was judged in the clock before");
-    counted.set(valid_2 & advance);
-    for ((name, _, doc), route) in ROUTES.into_iter().zip(verdict.routes) {
+        .doc("a packet was given or dropped in the clock before");
+    counted.set(passes & leaves);
+    for ((name, _, doc), route) in ROUTES.into_iter().zip(routes) {
         count_when(
             m,
             Counter(name, doc),
@@ -169,7 +185,7 @@ pub fn qp_lookup<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         count_when(
             m,
             Counter(name, doc),
-            counted & reason.delayed(&format!("counted_as_{name}")),
+            counted & register_3(&format!("is_{name}"), reason).delayed(&format!("counted_as_{name}")),
         );
     }
     let [a, b, c, d] = offered;

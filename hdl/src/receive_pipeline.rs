@@ -57,6 +57,7 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     let reorder = m.instance("u_reorder_buffer", reorder_buffer(context, config));
     let acks = m.instance("u_ack_engine", ack_engine(context, config));
     join(buffer, "m_axis_descriptor", lookup, "s_axis_descriptor");
+    join(buffer, "m_axis_passed", lookup, "s_axis_passed");
     join_axi(buffer, "m_axis_payload", lookup, "s_axis_payload");
     pass_in(m, lookup, "s_axis_context", "s_axis_context");
     join(lookup, "m_axis_sequence", reorder, "s_axis_descriptor");

@@ -3,7 +3,11 @@
 //! It never drops: a full FIFO withholds `tready`. Up to 32 words are in distributed RAM, more in block RAM.
 //! Theory of operation: `docs/src/blocks/stream_fifo.md`.
 
+mod falling_through;
+
 use spraynic_rtl::{AxiStream, Context, Definition, MemoryHandle, MemoryStyle, Module, Signal, Stream, index_width};
+
+pub use falling_through::{falling_through, falling_through_fifo};
 
 /// Name of the block.
 pub const NAME: &str = "stream_fifo";
@@ -58,6 +62,14 @@ pub fn buffer<'a>(m: Module<'a>, name: &str, stream: Stream<'a>, depth: u32) -> 
     stream.connect(Stream::into_instance(instance, "s_axis"));
     instance.output("count").ignore();
     Stream::from_instance(instance, "m_axis")
+}
+
+/// As [`buffer`], with the count of words inside.
+#[track_caller]
+fn buffer_counted<'a>(m: Module<'a>, name: &str, stream: Stream<'a>, depth: u32) -> (Stream<'a>, Signal<'a>) {
+    let instance = m.instance(name, stream_fifo(m.context(), stream.data.width(), depth));
+    stream.connect(Stream::into_instance(instance, "s_axis"));
+    (Stream::from_instance(instance, "m_axis"), instance.output("count"))
 }
 
 /// Puts an [`axi_stream_fifo`] named `name` behind `stream` and returns its output, whose `ready` is to be driven.

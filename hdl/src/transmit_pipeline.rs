@@ -5,7 +5,7 @@
 
 use crate::counter::export_counters;
 use crate::fields::Fields;
-use crate::frame_fifo::frame_fifo;
+use crate::frame_fifo::prompt_frame_fifo;
 use crate::header_builder::header_builder;
 use crate::icrc::{Icrc, icrc};
 use crate::packet_multiplexer::packet_multiplexer;
@@ -91,7 +91,7 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
     let builder = m.instance("u_header_builder", header_builder(context, config));
     descriptors.connect(Stream::into_instance(builder, "s_axis_descriptor"));
     if let Some(control) = control {
-        let control = stream_fifo::buffer(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
+        let control = stream_fifo::falling_through(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
         control.connect(Stream::into_instance(builder, "s_axis_control"));
     }
     templates.connect(Stream::into_instance(builder, "s_axis_template"));
@@ -112,15 +112,18 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
         icrc(context, &Icrc::from(config)).expect("a valid configuration has an icrc"),
     );
     AxiStream::from_instance(builder, "m_axis").connect(AxiStream::into_instance(icrc, "s_axis"));
-    let fifo = m.instance("u_frame_fifo", frame_fifo(context, width, 1, config.frame_fifo_beats()));
+    let fifo = m.instance(
+        "u_frame_fifo",
+        prompt_frame_fifo(context, width, 1, config.frame_fifo_beats()),
+    );
     AxiStream::from_instance(icrc, "m_axis").connect(AxiStream::into_instance(fifo, "s_axis"));
 
-    // Frames of the pipeline and of the host leave in turn.
+    // Frames of the pipeline and of the host leave in turn. While one of the host leaves, all others are stored.
     let multiplexer = m.instance("u_packet_multiplexer", packet_multiplexer(context, 2, width, 1));
+    fifo.connect("prompt_may_pass", multiplexer.output("s_axis_0_tready"));
     AxiStream::from_instance(fifo, "m_axis").connect(AxiStream::into_instance(multiplexer, "s_axis_0"));
     slow_path.connect(AxiStream::into_instance(multiplexer, "s_axis_1"));
-    let chosen = AxiStream::from_instance(multiplexer, "m_axis");
-    skid_buffer::register_axi(m, "u_output_skid_buffer", chosen).connect(frames);
+    AxiStream::from_instance(multiplexer, "m_axis").connect(frames);
 
     let counted = [
         ("packet_slicer", slicer),

@@ -111,6 +111,11 @@ pub(super) fn given() -> impl Strategy<Value = Given> {
         })
 }
 
+/// Whether it will be said of a packet that it passed: some of random packets did not.
+pub(super) fn passes(packet: &ReceivedPacket) -> bool {
+    packet.udp_source_port % 4 != 3
+}
+
 /// The payload of a packet: its bytes tell which one.
 pub(super) fn payload_of(packet: &ReceivedPacket, index: usize) -> Option<Frame> {
     (packet.payload_length != 0).then(|| {

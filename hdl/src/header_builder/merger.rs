@@ -1,7 +1,7 @@
 //! Puts header and payload together: rotates the payload to where the header ends and chooses byte by byte.
 //!
 //! A beat is, from byte 0 up: header or what the last payload beat left over, payload, zeros. Where payload can begin at many places the
-//! rotator takes two clocks, otherwise it stands before the output register.
+//! rotator takes two clocks, otherwise it stands before the output register. A frame without payload goes past a rotator that is empty.
 
 use super::accept::Payload;
 use super::geometry::{Geometry, pick};
@@ -90,8 +90,13 @@ fn choose<'a>(marks: &Marks<'a>, low: Signal<'a>, payload: Signal<'a>) -> Signal
         let at = 16 + group * 32;
         parts.push(marks.low.bit(group).mux(low.part(at, width), payload.part(at, width)));
     }
+    cat_lsb_first(&parts) & data_mask(marks)
+}
+
+/// Ones in the bytes that are not padding or ICRC.
+fn data_mask<'a>(marks: &Marks<'a>) -> Signal<'a> {
     let bytes: Vec<_> = marks.data.to_bits().into_iter().map(|bit| bit.repeat(8)).collect();
-    cat_lsb_first(&parts) & cat_lsb_first(&bytes)
+    cat_lsb_first(&bytes)
 }
 
 /// Merges the beats of a sequencer into `output`. `enable` is a wire: beats are taken where it is 1.
@@ -131,6 +136,18 @@ pub(super) fn merger<'a>(
 }
 
 impl<'a> Marks<'a> {
+    /// `other` where `choose_other` is 1.
+    fn or(&self, choose_other: Signal<'a>, other: &Self) -> Self {
+        let either = |own: Signal<'a>, other: Signal<'a>| choose_other.mux(other, own);
+        Self {
+            low: either(self.low, other.low),
+            data: either(self.data, other.data),
+            keep: either(self.keep, other.keep),
+            last: either(self.last, other.last),
+            user: either(self.user, other.user),
+        }
+    }
+
     /// The marks that leave with the data.
     fn registered_out(&self, m: Module<'a>, load: Signal<'a>) -> Self {
         let register = |name: &str, value: Signal<'a>| {
@@ -162,7 +179,7 @@ fn two_steps<'a>(
     m: Module<'a>,
     geometry: &Geometry,
     beat: &Beat<'a>,
-    marks: &Marks<'a>,
+    beat_marks: &Marks<'a>,
     payload: Payload<'a>,
     enable: Signal<'a>,
 ) -> (Signal<'a>, Marks<'a>, Signal<'a>) {
@@ -179,7 +196,11 @@ fn two_steps<'a>(
         m.when(enable, || register.set(valid));
         register
     };
-    let step_1_valid = valid_register("step_1_valid", beat.valid);
+    // Nothing of a frame without payload is rotated. While the steps are empty its beats go straight to the output: those of one frame
+    // all do or none does, because they follow each other and what goes straight leaves the steps empty.
+    let (step_1_holds, step_2_holds) = (m.wire("step_1_holds", 1), m.wire("step_2_holds", 1));
+    let direct = (beat.prompt & !step_1_holds & !step_2_holds).named("goes_direct");
+    let step_1_valid = valid_register("step_1_valid", beat.valid & !direct);
     let rotated = coarse.choose(beat.place, |words| rotate(payload.data, words * 4 + 2));
     let step_1 = register("step_1_payload", enable, rotated);
     let header = register("step_1_header", enable, beat.header);
@@ -187,7 +208,7 @@ fn two_steps<'a>(
     let place = fine
         .field(beat.place)
         .map_or(beat.place.lit(0), |field| register("step_1_place", enable, field));
-    let marks = marks.registered(m, "step_1", enable);
+    let marks = beat_marks.registered(m, "step_1", enable);
 
     // A gap between the beats of a frame leaves what the next beat needs.
     let load = enable & step_1_valid;
@@ -198,8 +219,15 @@ fn two_steps<'a>(
         fine.choose(place, |words| rotate(step_1, words * 4)),
     );
     let low = register("step_2_low", load, from_header.mux(header, step_2));
-    let marks = marks.registered(m, "step_2", load);
-    (choose(&marks, low, step_2), marks, step_2_valid)
+    let step_2_marks = marks.registered(m, "step_2", load);
+    step_1_holds.set(step_1_valid);
+    step_2_holds.set(step_2_valid);
+    let header_alone = beat.header & data_mask(beat_marks);
+    (
+        direct.mux(header_alone, choose(&step_2_marks, low, step_2)),
+        step_2_marks.or(direct, beat_marks),
+        step_2_valid | (beat.valid & direct),
+    )
 }
 
 #[cfg(test)]

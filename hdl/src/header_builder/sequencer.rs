@@ -34,8 +34,10 @@ pub(super) struct Beat<'a> {
     pub(super) last: Signal<'a>,
     /// Words of the last beat, less 2 bytes.
     pub(super) last_words: Signal<'a>,
-    /// `tuser`: bad, IPv6, VLAN.
+    /// `tuser`: bad, IPv6, VLAN, prompt.
     pub(super) user: Signal<'a>,
+    /// Of a frame without payload: it is surely good, and nothing makes it wait.
+    pub(super) prompt: Signal<'a>,
 }
 
 /// Ports that the sequencer reads beside the streams.
@@ -307,7 +309,8 @@ pub(super) fn sequencer<'a>(
         data_end: frame.data_end,
         last,
         last_words: frame.last_words,
-        user: cat_lsb_first(&[bad, ipv6, vlan]),
+        user: cat_lsb_first(&[bad, ipv6, vlan, !frame.has_payload]),
+        prompt: !frame.has_payload,
     }
 }
 

@@ -27,8 +27,8 @@ impl Icrc {
     /// Clocks from the edge that takes the last beat of a frame to the edge that gives its verdict, where nothing waits.
     #[must_use]
     pub fn check_latency(&self) -> u32 {
-        // Through the mask and the core, into the output register.
-        residue::latency(&self.frames(Ends::Anywhere)) + 2
+        // Through the register of the mask and the core.
+        1 + residue::latency(&self.frames(Ends::Anywhere))
     }
 }
 
@@ -133,7 +133,7 @@ pub fn icrc_check<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a
     Ok(m.finish())
 }
 
-/// Puts verdicts into the output register, or behind those that wait for it. There is room for all that are counted inside.
+/// Gives verdicts as they are judged, or puts them behind those that wait. There is room for all that are counted inside.
 fn give<'a>(m: Module<'a>, judged: Signal<'a>, verdict: Signal<'a>, output: Stream<'a>) {
     let memory = m
         .memory("verdicts", DEPTH, VERDICT_WIDTH)
@@ -141,23 +141,16 @@ fn give<'a>(m: Module<'a>, judged: Signal<'a>, verdict: Signal<'a>, output: Stre
     let waiting = m
         .reg("waiting", index_width(u64::from(DEPTH) + 1))
         .reset(0)
-        .doc("verdicts behind the output register");
-    let offered = m.reg("offered", 1).reset(0);
-    let word = m.reg("word", VERDICT_WIDTH).doc("the verdict that is offered");
+        .doc("verdicts that were not taken at once");
+    let waits = waiting.any().named("waits");
 
-    let free = (!offered | output.ready).named("free");
-    let pop = (free & waiting.any()).named("pop");
-    let passes = (free & !waiting.any()).named("passes");
-    let push = (judged & !passes).named("push");
+    let pop = (waits & output.ready).named("pop");
+    let push = (judged & (waits | !output.ready)).named("push");
     memory.write(push, pointer(m, "write", push), verdict);
     let oldest = memory.read_now(pointer(m, "read", pop));
     up_down(waiting, push, pop);
-    m.when(free, || {
-        word.set(passes.mux(verdict, oldest));
-        offered.set(judged | waiting.any());
-    });
-    output.data.set(word);
-    output.valid.set(offered);
+    output.data.set(waits.mux(oldest, verdict));
+    output.valid.set(judged | waits);
     m.assert(
         "no_more_wait_than_there_is_room",
         !(push & !pop & waiting.eq_lit(DEPTH)),

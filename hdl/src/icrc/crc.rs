@@ -8,12 +8,42 @@ use spraynic_rtl::{Bits, Context, Definition, Module, Signal, cat_lsb_first};
 use spraynic_wire::icrc::{LENGTH, STATE_AFTER_PREFIX};
 
 use super::Frames;
-use super::fold::folds;
+use super::fold::{Fold, folds, width_after};
 use super::gf2::{Map, POLYNOMIAL, power_of_x};
 use super::mask::ip_offset;
 
 /// Folds between two registers: each is about one level of LUTs.
 const FOLDS_PER_STAGE: usize = 2;
+
+/// The folds of a beat by their place: before the register of the masked beat, between registers, before the parities of the state register.
+struct FoldPlan {
+    masked: Vec<Fold>,
+    stages: Vec<Vec<Fold>>,
+    remainder: Vec<Fold>,
+}
+
+impl FoldPlan {
+    /// Masking and parities have a few levels of logic of their own, so they get one fold at most.
+    fn new(frames: &Frames) -> Self {
+        let mut masked = folds(frames.data_width);
+        let mut rest = masked.split_off(masked.len().min(1));
+        let remainder = rest.split_off(rest.len() / FOLDS_PER_STAGE * FOLDS_PER_STAGE);
+        Self {
+            masked,
+            stages: rest.chunks(FOLDS_PER_STAGE).map(<[Fold]>::to_vec).collect(),
+            remainder,
+        }
+    }
+}
+
+fn apply_all<'a>(folds: &[Fold], polynomial: Signal<'a>) -> Signal<'a> {
+    folds.iter().fold(polynomial, |rest, fold| fold.apply(rest))
+}
+
+/// A masked beat as the core takes it from the register behind masking.
+pub(crate) fn fold_masked<'a>(frames: &Frames, masked: Signal<'a>) -> Signal<'a> {
+    apply_all(&FoldPlan::new(frames).masked, masked)
+}
 
 /// `log2(data_width)`.
 pub(crate) fn doublings(frames: &Frames) -> u32 {
@@ -41,15 +71,15 @@ fn to_state(frames: &Frames) -> Map {
     Map::root(roots(frames)).after(&Map::times_power_of_x(-8 * zero_bytes))
 }
 
-/// Registers between a masked beat and its remainder, that of the remainder not counted.
+/// Registers between the masked beat and the state register, both not counted.
 pub(crate) fn fold_stages(frames: &Frames) -> u32 {
-    folds(frames.data_width).len().div_ceil(FOLDS_PER_STAGE) as u32
+    FoldPlan::new(frames).stages.len() as u32
 }
 
 /// Clocks from a beat at the input to the CRC at the output, which is not registered.
 pub(crate) fn latency(frames: &Frames) -> u32 {
-    // Remainder, state, all stages behind it but the last.
-    fold_stages(frames) + 2 + stages(frames).len() as u32 - 1
+    // State, all stages behind it but the last.
+    fold_stages(frames) + 1 + stages(frames).len() as u32 - 1
 }
 
 /// Each bit of a linear map's result as a parity of the input; `columns` are the images of the input bits.
@@ -113,17 +143,15 @@ impl<'a> Beat<'a> {
 
 /// The port `beat_masked`, folded until 32 parities can take the rest, and what travels with it.
 pub(crate) fn folded<'a>(m: Module<'a>, frames: &Frames, mut beat: Beat<'a>) -> (Beat<'a>, Signal<'a>) {
+    let plan = FoldPlan::new(frames);
     let mut rest = m
-        .input("beat_masked", frames.data_width)
-        .doc("zeros behind the end of the frame");
-    for (stage, folds) in folds(frames.data_width).chunks(FOLDS_PER_STAGE).enumerate() {
-        for fold in folds {
-            rest = fold.apply(rest);
-        }
-        rest = rest.delayed(&format!("folded_{stage}"));
+        .input("beat_masked", width_after(frames.data_width, &plan.masked))
+        .doc("the beat as the ICRC covers it, folded once where there is something to fold");
+    for (stage, folds) in plan.stages.iter().enumerate() {
+        rest = apply_all(folds, rest).delayed(&format!("folded_{stage}"));
         beat = beat.delayed(m, &format!("folded_{stage}"));
     }
-    (beat, rest)
+    (beat, apply_all(&plan.remainder, rest))
 }
 
 /// The remainder as it shall be in the state register: bit `at` of `rest` is a power that the CRC's own 32 bits lie behind.
@@ -162,21 +190,16 @@ pub(crate) fn icrc_crc<'a>(context: &'a Context, frames: &Frames) -> Definition<
     // What the first beat starts from comes in with its remainder.
     let to_state = to_state(frames);
     let start = start(frames, &to_state, beat.vlan).gate(beat.first);
-    let added = (remainder(rest, &to_state) ^ start).delayed("remainder");
-    let first = beat.first.delayed("remainder_first");
-    let valid = m.reg("remainder_valid", 1).reset(0);
-    valid.set(beat.valid);
-    let ends = m.reg("remainder_ends", 1).reset(0);
-    ends.set(beat.valid & beat.last);
-    let mut count = beat.count.delayed("remainder_count").delayed("state_count");
+    let added = (remainder(rest, &to_state) ^ start).named("added");
+    let mut count = beat.count.delayed("state_count");
 
     // All zeros of a beat are as many zero bits as the first stage has places for.
     let stages = stages(frames);
     let state = m.reg("state", 32);
-    let moved = zero_bits(state, 1 << stages[0]).gate(!first);
-    m.when(valid, || state.set(moved ^ added));
+    let moved = zero_bits(state, 1 << stages[0]).gate(!beat.first);
+    m.when(beat.valid, || state.set(moved ^ added));
     let mut ended = m.reg("state_ended", 1).reset(0);
-    ended.set(ends);
+    ended.set(beat.valid & beat.last);
 
     // Gives back the zeros that were taken too many: so many zero bits as the upper bits of the count say, then squaring makes what the
     // next bits count one zero bit.

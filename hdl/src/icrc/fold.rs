@@ -40,6 +40,11 @@ pub(crate) fn folds(width: u32) -> Vec<Fold> {
     list.iter().map(fold).collect()
 }
 
+/// Bits that are left of a beat of `width` bits by these folds.
+pub(crate) fn width_after(width: u32, folds: &[Fold]) -> u32 {
+    width - folds.iter().map(|fold| fold.count).sum::<u32>()
+}
+
 impl Fold {
     /// The shorter polynomial. Bit 0 is the highest power, as the first bit on the wire is.
     pub(crate) fn apply<'a>(&self, polynomial: Signal<'a>) -> Signal<'a> {

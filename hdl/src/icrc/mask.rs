@@ -10,6 +10,7 @@ use spraynic_rtl::{Context, Definition, Module, Signal, cat_lsb_first, index_wid
 use spraynic_wire::icrc::{self, BTH_LENGTH};
 use spraynic_wire::network::{ETHERNET_LENGTH, IPV4_LENGTH, IPV6_LENGTH, UDP_LENGTH, VLAN_LENGTH};
 
+use super::crc::fold_masked;
 use super::{Ends, FrameKind, Frames};
 
 /// Where the IP header begins, behind so many VLAN tags.
@@ -97,18 +98,18 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// `icrc_mask`: one beat in, one clock later the beat as the ICRC covers it; for insertion also as it came.
+/// `icrc_mask`: one beat in, one clock later the beat as the ICRC covers it, folded once; for insertion also as it came.
 pub(crate) fn icrc_mask<'a>(context: &'a Context, frames: &Frames) -> Definition<'a> {
     let width = frames.data_width;
     let m = context.module(&frames.module_name("mask"));
     m.doc(match frames.ends {
         Ends::WholeWords => {
             "Registers each beat of a frame twice: as it came, and as the ICRC covers it, with ones in the fields that may change\n\
-             on the way and zeros before the IP header. Behind the end of a frame both are zero. Both stay until the next beat."
+             on the way and zeros before the IP header, folded. Behind the end of a frame both are zero. Both stay until the next beat."
         }
         Ends::Anywhere => {
             "Registers each beat of a frame as the ICRC covers it, with ones in the fields that may change on the way and zeros\n\
-             before the IP header and behind the end of the frame."
+             before the IP header and behind the end of the frame, folded."
         }
     });
     let enable = m.input("beat_valid", 1).doc("take a beat");
@@ -179,41 +180,27 @@ pub(crate) fn icrc_mask<'a>(context: &'a Context, frames: &Frames) -> Definition
         low += bits;
         let ones = conditions.get(&run[0].ones);
         let zeros = conditions.get(&run[0].zeros);
-        let changes = ones.is_some() || zeros.is_some();
         let part = ones.map_or(part, |ones| part | ones.repeat(bits));
-        runs.push((zeros.map_or(part, |zeros| part & !zeros.repeat(bits)), changes));
+        runs.push(zeros.map_or(part, |zeros| part & !zeros.repeat(bits)));
     }
-    let masked = match frames.ends {
+    match frames.ends {
         Ends::WholeWords => {
             let plain = m.reg("plain", width).doc("the beat, zeros behind the end of the frame");
             m.when(enable, || plain.set(covered));
             m.output_of("plain_data", plain).ignore();
-            let changing: Vec<Signal<'a>> = runs.iter().filter(|run| run.1).map(|run| run.0).collect();
-            let changing = cat_lsb_first(&changing);
-            let changed = m
-                .reg("changed", changing.width())
-                .doc("bytes that can be masked, masked");
-            m.when(enable, || changed.set(changing));
-            let (mut low, mut kept) = (0, 0);
-            let parts = runs.iter().map(|(run, changes)| {
-                let at = if *changes { kept } else { low };
-                low += run.width();
-                kept += if *changes { run.width() } else { 0 };
-                if *changes { changed } else { plain }.part(at, run.width())
-            });
-            cat_lsb_first(&parts.collect::<Vec<_>>())
         }
         Ends::Anywhere => {
-            let masked = m.reg("masked", width).doc("the beat as the ICRC covers it");
-            let parts: Vec<Signal<'a>> = runs.iter().map(|run| run.0).collect();
-            m.when(enable, || masked.set(cat_lsb_first(&parts)));
             let plausible = plausible(&mut conditions, &kinds, enable, data, keep);
             m.output_of("masked_plausible", plausible)
                 .doc("up to here the frame is what the sideband says, and has all headers and an ICRC")
                 .ignore();
-            masked
         }
-    };
+    }
+    let folded = fold_masked(frames, cat_lsb_first(&runs));
+    let masked = m
+        .reg("masked", folded.width())
+        .doc("the beat as the ICRC covers it, folded once where there is something to fold");
+    m.when(enable, || masked.set(folded));
     m.output_of("masked_data", masked).ignore();
     let first = m.reg("first", 1);
     m.when(enable, || first.set(beat.eq_lit(0)));

@@ -1,5 +1,5 @@
-//! The CRC core of the check: masked beats in, for each frame whether its CRC is right, in the clock in which its last beat would
-//! reach the state register.
+//! The CRC core of the check: masked beats in, for each frame whether its CRC is right, in the clock in which its last beat is in
+//! the state register.
 //!
 //! It runs freely, as that of insertion. A CRC run over a frame and its right ICRC leaves one residue, whatever the frame; the zeros
 //! behind the frame in its last beat turn it into another constant for each length, which is taken off with the last beat.
@@ -16,7 +16,7 @@ fn to_state(frames: &Frames) -> Map {
     Map::root(doublings(frames))
 }
 
-/// Clocks from a beat at the input to the verdict at the output, both counted as registers that hold them but that of the verdict.
+/// Clocks from a beat at the input to the verdict at the output, which is not registered.
 pub(crate) fn latency(frames: &Frames) -> u32 {
     fold_stages(frames) + 1
 }
@@ -57,26 +57,24 @@ pub(crate) fn icrc_residue<'a>(context: &'a Context, frames: &Frames, mark_width
         mark = mark.delayed(&format!("folded_{stage}_mark"));
     }
 
-    // What the first beat starts from and what the last one must leave come in with the remainder, so that one LUT is all the loop
-    // takes and a right frame leaves zero.
+    // What the first beat starts from and what the last one must leave come in with the remainder, so that one exclusive or is all the
+    // loop takes and a right frame leaves zero.
     let to_state = to_state(frames);
     let start = start(frames, &to_state, beat.vlan).gate(beat.first);
     let residue = residues(frames, beat.count).gate(beat.last);
-    let added = (remainder(rest, &to_state) ^ start ^ residue).delayed("remainder");
-    let first = beat.first.delayed("remainder_first");
-    let valid = m.reg("remainder_valid", 1).reset(0);
-    valid.set(beat.valid);
-    let ends = m.reg("remainder_ends", 1).reset(0);
-    ends.set(beat.valid & beat.last);
+    let added = (remainder(rest, &to_state) ^ start ^ residue).named("added");
+    let ended = m.reg("ended_now", 1).reset(0);
+    ended.set(beat.valid & beat.last);
 
-    let state = m.reg("state", 32);
-    let next_state = (zero_bit(state).gate(!first) ^ added).named("next_state");
-    m.when(valid, || state.set(next_state));
-    m.output_of("ended", ends).doc("a frame has ended").ignore();
-    m.output_of("ended_right", !next_state.any())
+    let state = m.reg("state", 32).doc("zero where a right frame has ended");
+    m.when(beat.valid, || {
+        state.set(zero_bit(state).gate(!beat.first) ^ added);
+    });
+    m.output_of("ended", ended).doc("a frame has ended").ignore();
+    m.output_of("ended_right", !state.any())
         .doc("with a right CRC")
         .ignore();
-    m.output_of("ended_mark", mark.delayed("remainder_mark"))
+    m.output_of("ended_mark", mark.delayed("state_mark"))
         .doc("mark of its last beat")
         .ignore();
     m.finish()
