@@ -38,6 +38,7 @@ pub mod retransmit_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod spray_scheduler;
+pub mod spraynic_nic;
 pub mod stream_fifo;
 pub mod transmit_pipeline;
 pub mod work_queue;

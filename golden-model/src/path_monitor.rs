@@ -318,10 +318,10 @@ impl PathMonitor {
         None
     }
 
-    /// When [`PathMonitor::probe`] is to be called again after it gave none: the beginning of the next round.
+    /// When [`PathMonitor::probe`] is to be called again after it gave none: the beginning of the next round; `None`: there is no bad path.
     #[must_use]
-    pub fn next_probe_ns(&self) -> u64 {
-        self.next_round_ns
+    pub fn next_probe_ns(&self) -> Option<u64> {
+        (!self.ring.is_empty()).then_some(self.next_round_ns)
     }
 
     /// State of a path, as `spray_scheduler` was told: a backup in use is good.

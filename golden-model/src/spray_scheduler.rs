@@ -223,6 +223,13 @@ impl SprayScheduler {
         self.recycled[index] = Recycled::default();
     }
 
+    /// The set of paths of a queue pair; `None`: it has no context.
+    #[must_use]
+    pub fn path_set(&self, qpn: u32) -> Option<u16> {
+        let queue_pair = self.queue_pairs.get(qpn as usize)?.as_ref()?;
+        Some(queue_pair.set)
+    }
+
     /// A path changes. Its entropy value is taken from whatever says more than that it is to be left out once.
     pub fn update(&mut self, update: &PathUpdate) {
         let (set, place) = (usize::from(update.set), usize::from(update.path));

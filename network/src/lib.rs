@@ -4,6 +4,7 @@
 //! [`Run`] checks that every message came through.
 
 mod device;
+mod golden;
 mod path;
 mod run;
 pub mod scenario;
@@ -11,6 +12,7 @@ mod time;
 mod world;
 
 pub use device::{Device, TableWrite};
+pub use golden::GoldenDevice;
 pub use path::{Delivery, Fault, FaultKind, Path, PathCounters, PathSpec, mark_congestion, wire_bytes};
 pub use run::{Failure, Report, Run, equal_paths};
 pub use scenario::Scenario;

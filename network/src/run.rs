@@ -57,6 +57,8 @@ pub struct Report {
     pub done_ns: Vec<u64>,
     /// Bytes of all messages.
     pub bytes: u64,
+    /// Frames that the NICs gave the host: damaged ones that no longer looked like RDMA.
+    pub slow_path: u64,
     /// Frames that each NIC sent.
     pub sent: Vec<u64>,
     /// Counters of each path of plane 0 from NIC 0 to NIC 1.
@@ -307,8 +309,12 @@ impl<D: Device> Run<D> {
                 Err(what) => return Err(self.wrong(what)),
             }
         }
-        if let Some(frame) = self.world.device(device).slow_path() {
-            return Err(self.wrong(format!("NIC {device} gave the host a frame of {} bytes", frame.len())));
+        while let Some(frame) = self.world.device(device).slow_path() {
+            // A frame that was damaged may look like one for the host; others never do.
+            self.report.slow_path += 1;
+            if self.world.damaged() < self.report.slow_path {
+                return Err(self.wrong(format!("NIC {device} gave the host a frame of {} bytes", frame.len())));
+            }
         }
         if seen {
             let here: Vec<usize> = (0..self.sides.len())

@@ -189,6 +189,18 @@ impl<D: Device> World<D> {
         self.places[device].sent
     }
 
+    /// Frames that paths have damaged.
+    #[must_use]
+    pub fn damaged(&self) -> u64 {
+        let paths = self.paths.iter().flatten().flatten().flatten();
+        let downlinks = self
+            .places
+            .iter()
+            .flat_map(|place| &place.ports)
+            .map(|port| &port.downlink);
+        paths.chain(downlinks).map(|path| path.counters().damaged).sum()
+    }
+
     /// Frames for no device.
     #[must_use]
     pub fn unknown(&self) -> u64 {

@@ -7,28 +7,27 @@ use spraynic_wire::{Header, Opcode, Peth, Seth};
 use super::SpraynicNic;
 
 /// Probe ids with this bit ask for a path, the low 8 bits being its place; those without are `retransmit_engine`'s.
-pub const PATH_PROBE: u16 = 0x4000;
+const PATH_PROBE: u16 = 0x4000;
 
 impl SpraynicNic {
     /// Probes of the paths for which it is time.
     pub(super) fn probe_paths(&mut self, now_ns: u64) {
-        while let Some(probe) = self.monitor.probe(now_ns) {
-            let update = probe.path;
+        while let Some(path) = self.monitor.probe(now_ns) {
             let peth = Peth {
-                probe_id: PATH_PROBE | u16::from(update.path),
+                probe_id: PATH_PROBE | u16::from(path.path),
                 ftype: FTYPE_TIMESTAMP,
                 ..Peth::default()
             };
             let mut extension = Extension::default();
             peth.emit(&mut extension.0[..Peth::LENGTH]);
             self.control.push_back(PacketDescriptor {
-                qpn: probe.qpn,
-                opcode: Opcode::RELIABILITY_PROBE.0,
+                qpn: path.qpn,
+                opcode: Opcode::PROBE.0,
                 mrc: true,
                 stamp: 2,
                 extension_words: (Peth::LENGTH / 4) as u8,
-                entropy: update.entropy,
-                port: update.port,
+                entropy: path.entropy,
+                port: path.port,
                 extension,
                 ..PacketDescriptor::default()
             });

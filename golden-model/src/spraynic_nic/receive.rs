@@ -45,7 +45,11 @@ impl SpraynicNic {
         match outcome.destination {
             Some(Destination::SlowPath(bytes)) => self.to_host.push_back(bytes),
             Some(Destination::Sequence(report)) => {
-                let space = if report.space { Space::Responses } else { Space::Requests };
+                let space = if report.space {
+                    Space::Responses
+                } else {
+                    Space::Requests
+                };
                 if let Some(due_ns) = self.receive.due_ns(report.qpn, space) {
                     self.sack_timers.push(Reverse((due_ns, report.qpn, report.space)));
                 }

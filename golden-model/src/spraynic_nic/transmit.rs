@@ -61,7 +61,11 @@ impl SpraynicNic {
     fn transmit_control(&mut self, free: u8, now_ns: u64) -> Option<(u8, Vec<u8>)> {
         while let Some(packet) = self.control.front() {
             let is_up = self.ports_up >> packet.port & 1 == 1;
-            let port = if is_up { packet.port } else { self.ports_up.trailing_zeros() as u8 };
+            let port = if is_up {
+                packet.port
+            } else {
+                self.ports_up.trailing_zeros() as u8
+            };
             if free >> port & 1 == 0 {
                 return None;
             }
@@ -97,7 +101,10 @@ impl SpraynicNic {
             }
             let packet = scheduled.descriptor;
             let payload = memory.payload(packet.local_address, packet.payload_length);
-            let frame = self.builder.build(&packet, payload, now_ns).map(|frame| self.icrc.insert(frame));
+            let frame = self
+                .builder
+                .build(&packet, payload, now_ns)
+                .map(|frame| self.icrc.insert(frame));
             // A frame without its payload is bad and never leaves, as in `frame_fifo`.
             if let Some(Frame { bytes, bad: false, .. }) = frame {
                 return Some((packet.port, bytes));
