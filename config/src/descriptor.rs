@@ -341,7 +341,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    const fn of<D: Descriptor>() -> Self {
+    /// The layout of a descriptor.
+    #[must_use]
+    pub const fn of<D: Descriptor>() -> Self {
         Self {
             name: D::NAME,
             doc: D::DOC,

@@ -1,9 +1,10 @@
-//! The configuration of a NIC: presets, TOML files, overrides and their checks; and the layouts of descriptors.
+//! The configuration of a NIC: presets, TOML files, overrides and their checks; the layouts of descriptors and the map of registers.
 //!
 //! Every parameter is defined once, in [`parameters`]: with unit, range, default of each preset and effect. This crate
 //! never generates hardware and never decides what a block does with a parameter.
 
 pub mod descriptor;
+pub mod registers;
 
 mod contradictions;
 mod error;
