@@ -9,13 +9,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use spraynic_config::registers::RegisterMap;
 use spraynic_config::{NicConfig, Resolved, descriptor};
 
 use crate::error::{CliError, Verdict};
 use crate::generate::directory::GeneratedFile;
 use crate::source::ConfigArguments;
 
-/// Write the Verilog of a NIC, with file list, constraints, C header and README, as one directory
+/// Write the Verilog of a NIC, with file list, constraints, C headers, registers and README, as one directory
 ///
 /// That is the transmit path; the receive path is written by `--block receive_pipeline`. The same configuration
 /// gives the same bytes. The directory appears whole or not at all; one that was not generated, or was changed
@@ -48,6 +49,8 @@ pub(crate) struct Design {
     pub(crate) top: String,
     /// Verilog files in the order of compilation: name and text.
     pub(crate) files: Vec<(String, String)>,
+    /// Its registers, if it has some.
+    pub(crate) registers: Option<RegisterMap>,
 }
 
 /// A block that can be generated.
@@ -193,10 +196,23 @@ fn assemble(resolved: &Resolved, design: &Design, block: Option<&str>) -> Vec<Ge
             descriptor::c_header(),
         ),
     ];
+    let registers = design.registers.iter().flat_map(|map| {
+        [
+            (
+                "include/spraynic_registers.h",
+                "registers for C and C++",
+                map.c_header(),
+            ),
+            ("registers.rdl", "registers as SystemRDL 2.0", map.system_rdl()),
+            ("registers.json", "registers as JSON", map.json()),
+            ("registers.md", "registers, for people", map.markdown()),
+        ]
+    });
     let constraints = constraints::files(config, &design.top)
         .into_iter()
         .map(|(name, what, text)| (format!("constraints/{name}"), what, text));
-    let rest = rest.into_iter().map(|(path, what, text)| (path.to_owned(), what, text));
+    let rest = rest.into_iter().chain(registers);
+    let rest = rest.map(|(path, what, text)| (path.to_owned(), what, text));
     for (path, what, text) in rest.chain(constraints) {
         files.push(GeneratedFile {
             path,

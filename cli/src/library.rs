@@ -35,6 +35,7 @@ impl Library for Hdl {
         Ok(Design {
             top,
             files: files.into_iter().map(|file| (file.name, file.text)).collect(),
+            registers: spraynic_hdl::registers(config, block),
         })
     }
 }

@@ -71,6 +71,59 @@ fn writes_everything_that_it_says() {
     assert!(readme.contains("except 65 to 75 bytes"), "{readme}");
 }
 
+/// What has registers comes with them in four forms, and they are those of the Verilog beside them.
+#[test]
+fn registers_come_with_the_verilog() {
+    let place = tempfile::tempdir().unwrap();
+    spraynic_in(
+        place.path(),
+        &[
+            "generate",
+            "--out",
+            "out",
+            "--block",
+            "register_file",
+            "--preset",
+            "lab",
+        ],
+    )
+    .good();
+    let files = tree(&place.path().join("out"));
+    let text = |name: &str| String::from_utf8(files[Path::new(name)].clone()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text("registers.json")).unwrap();
+    let (header, rdl, page) = (
+        text("include/spraynic_registers.h"),
+        text("registers.rdl"),
+        text("registers.md"),
+    );
+    let verilog = text("rtl/register_file.v");
+    let registers = json["registers"].as_array().unwrap();
+    assert!(registers.len() > 150);
+    for register in registers {
+        let (name, offset) = (register["name"].as_str().unwrap(), register["offset"].as_u64().unwrap());
+        let define = format!("#define SPRAYNIC_REGISTER_{} {offset:#06x}u\n", name.to_uppercase());
+        assert!(header.contains(&define), "{define}");
+        assert!(rdl.contains(&format!("}} {name} @ {offset:#06x};\n")), "{name}");
+        assert!(page.contains(&format!("| {offset:#06x} | `{name}` |")), "{name}");
+        if register["counter"] == true && !name.starts_with("register_file_") {
+            assert!(verilog.contains(&format!("count_{name}")), "{name}");
+        }
+    }
+    // The checksum by which software knows the configuration is that of the manifest.
+    let manifest = text("spraynic.manifest");
+    let line = manifest.lines().find(|line| line.ends_with(" config.toml")).unwrap();
+    let checksum = u32::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+    let configuration = registers
+        .iter()
+        .find(|register| register["name"] == "configuration")
+        .unwrap();
+    assert_eq!(configuration["reset"], checksum);
+    // A block without registers has none of these files.
+    generate(place.path(), &["--preset", "lab"]);
+    let names = tree(&place.path().join("out"));
+    assert!(names.keys().all(|path| !path.to_str().unwrap().contains("registers")));
+}
+
 #[test]
 fn the_same_configuration_gives_the_same_bytes() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What payload_writer and axi_write_master write, checked by a model of AXI4 memory that is not ours: cocotbext-axi, by `scripts/axi_check`.
+//! AXI4 memory and an AXI4-Lite master that are not ours (cocotbext-axi, by `scripts/axi_check`): what payload_writer and axi_write_master write,
+//! what axi_read_master reads, what register_file answers.
 
 #[path = "common/blocks.rs"]
 mod blocks;
@@ -7,10 +8,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use spraynic_config::descriptor::{Descriptor, PayloadWrite, QueuePairContext};
+use spraynic_config::descriptor::{Descriptor, PayloadRequest, PayloadWrite, QueuePairContext};
+use spraynic_config::registers::RegisterMap;
 use spraynic_config::{NicConfig, Preset};
 use spraynic_hdl::write_data::WriteData;
-use spraynic_hdl::{axi_write_master, payload_writer};
+use spraynic_hdl::{axi_read_master, axi_write_master, payload_writer, register_file};
 use spraynic_rtl::{AxiStream, Context, Definition, Stream};
 
 /// Bytes of the memory, as in scripts/tests/axi_memory.py.
@@ -96,13 +98,8 @@ fn hexadecimal<'b>(bytes: impl Iterator<Item = &'b u8>) -> String {
 
 /// Runs `scripts/axi_check` on packets, and where they are claimed to go; returns its exit status and what it said.
 fn run(directory: &Path, seed: u64, packets: &[(PayloadWrite, Vec<u8>)], claimed: &[u64]) -> (Option<i32>, String) {
-    let mut config = NicConfig::preset(Preset::Lab);
-    config.datapath.width_bits = 128;
+    let config = narrow();
     let context = Context::new();
-    std::fs::create_dir_all(directory).expect("a writable directory");
-    for file in memory_writer(&context, &config).verilog() {
-        std::fs::write(directory.join(file.name), file.text).expect("a writable directory");
-    }
     let rows: Vec<String> = packets
         .iter()
         .zip(claimed)
@@ -114,12 +111,29 @@ fn run(directory: &Path, seed: u64, packets: &[(PayloadWrite, Vec<u8>)], claimed
         })
         .collect();
     let text = format!("{{\"seed\": {seed}, \"packets\": [\n{}\n]}}\n", rows.join(",\n"));
-    std::fs::write(directory.join("packets.json"), text).expect("a writable directory");
+    call("axi_memory", directory, memory_writer(&context, &config), &text)
+}
+
+/// A bus of 128 bits: beats of which many lie within 4 KiB, and few cases for each place of a byte.
+fn narrow() -> NicConfig {
+    let mut config = NicConfig::preset(Preset::Lab);
+    config.datapath.width_bits = 128;
+    config
+}
+
+/// Runs a check of `scripts/axi_check` on a module and packets.json.
+fn call(check: &str, directory: &Path, module: Definition<'_>, packets: &str) -> (Option<i32>, String) {
+    std::fs::create_dir_all(directory).expect("a writable directory");
+    for file in module.verilog() {
+        std::fs::write(directory.join(file.name), file.text).expect("a writable directory");
+    }
+    std::fs::write(directory.join("packets.json"), packets).expect("a writable directory");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/axi_check");
     let done = Command::new("python3")
         .arg(script)
+        .args(["--check", check])
         .arg(directory)
-        .arg("memory_writer")
+        .arg(module.name())
         .output();
     match done {
         Ok(done) => {
@@ -137,13 +151,16 @@ fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
+/// Seed of packets and memory.
+fn seed() -> u64 {
+    let given = std::env::var("SPRAYNIC_AXI_SEED").ok();
+    given.and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
 /// Run it again with another seed: `SPRAYNIC_AXI_SEED=7 cargo test -p spraynic-cosim --test axi_check`.
 #[test]
 fn memory_holds_what_was_sent() {
-    let seed = std::env::var("SPRAYNIC_AXI_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let seed = seed();
     let packets = packets(seed, 200);
     let claimed: Vec<u64> = packets.iter().map(|(packet, _)| packet.address).collect();
     let (status, said) = run(&directory("axi_check"), seed, &packets, &claimed);
@@ -169,4 +186,96 @@ fn a_wrong_address_is_found() {
     }
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("before memory has it"), "{said}");
+}
+
+/// Requests as the packets of the write check: lengths and places around the ends of beats and of 4 KiB.
+fn requests(seed: u64, count: usize) -> Vec<PayloadRequest> {
+    let packets = packets(seed, count).into_iter().map(|(packet, _)| packet);
+    packets
+        .filter(|packet| packet.length > 0)
+        .map(|packet| PayloadRequest {
+            address: packet.address,
+            length: packet.length,
+            ..PayloadRequest::default()
+        })
+        .collect()
+}
+
+/// The check of reads; `claimed` says where each packet is to come from.
+fn run_reads(name: &str, seed: u64, requests: &[PayloadRequest], claimed: &[u64]) -> (Option<i32>, String) {
+    let context = Context::new();
+    let rows: Vec<String> = requests
+        .iter()
+        .zip(claimed)
+        .map(|(request, address)| {
+            let word = hexadecimal(request.pack().iter().rev());
+            format!(
+                "{{\"word\": \"{word}\", \"address\": {address}, \"length\": {}}}",
+                request.length
+            )
+        })
+        .collect();
+    let text = format!("{{\"seed\": {seed}, \"packets\": [\n{}\n]}}\n", rows.join(",\n"));
+    let master = axi_read_master::axi_read_master(&context, &narrow());
+    call("axi_read", &directory(name), master, &text)
+}
+
+#[test]
+fn packets_are_what_memory_holds() {
+    let seed = seed();
+    let requests = requests(seed, 200);
+    let claimed: Vec<u64> = requests.iter().map(|request| request.address).collect();
+    let (status, said) = run_reads("axi_check_read", seed, &requests, &claimed);
+    println!("{said}");
+    assert_eq!(status, Some(0), "seed {seed}: {said}");
+}
+
+/// The check can fail: a packet that is read one byte beside its place is found.
+#[test]
+fn a_read_of_a_wrong_address_is_found() {
+    let requests = requests(3, 12);
+    let mut claimed: Vec<u64> = requests.iter().map(|request| request.address).collect();
+    claimed[7] = claimed[7].abs_diff(1);
+    let (status, said) = run_reads("axi_check_read_wrong", 3, &requests, &claimed);
+    if said.contains("skipped") {
+        eprintln!("{said}");
+        return;
+    }
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("packet 7 is not what memory holds"), "{said}");
+}
+
+/// The check of registers against a map, which is the block's own or is not.
+fn run_registers(name: &str, map: &RegisterMap) -> (Option<i32>, String) {
+    let context = Context::new();
+    let block = register_file::register_file(&context, &register_file::register_map(&narrow()));
+    call("axi_registers", &directory(name), block, &map.json())
+}
+
+#[test]
+fn a_bus_master_finds_what_the_map_says() {
+    let (status, said) = run_registers("axi_check_registers", &register_file::register_map(&narrow()));
+    println!("{said}");
+    assert_eq!(status, Some(0), "{said}");
+}
+
+/// The check can fail: a register that stands elsewhere than the map says is found.
+#[test]
+fn a_wrong_map_is_found() {
+    let mut map = register_file::register_map(&narrow());
+    let place = map
+        .registers
+        .iter()
+        .position(|register| register.name == "sack_timer_ns");
+    map.registers[place.expect("there is one")].reset = Some(4001);
+    let (status, said) = run_registers("axi_check_registers_wrong", &map);
+    if said.contains("skipped") {
+        eprintln!("{said}");
+        return;
+    }
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("sack_timer_ns reads as 0xfa0 after reset, not 0xfa1"),
+        "{said}"
+    );
 }

@@ -6,6 +6,7 @@
 //! says whether it was legal.
 
 pub mod ack_engine;
+pub mod axi_read_master;
 pub mod axi_write_master;
 pub mod capture;
 mod capture_messages;
@@ -28,6 +29,7 @@ pub mod rate_limiter;
 pub mod receive_pipeline;
 #[cfg(any(test, feature = "strategies"))]
 pub mod received_frames;
+pub mod register_file;
 pub mod reorder_buffer;
 mod request_opcode;
 pub mod requester;

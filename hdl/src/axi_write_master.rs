@@ -5,27 +5,16 @@
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{Descriptor, MemoryWrite};
-use spraynic_rtl::{Context, Definition, Module, Stream, cat, cat_lsb_first};
+use spraynic_rtl::{Context, Definition, Module, Stream, cat_lsb_first};
 
+use crate::axi_bursts::{self, LENGTH_BITS};
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
 use crate::stream_fifo;
 use crate::write_data::WriteData;
 
-/// Bits of an address within 4 KiB, which a burst never crosses [AMBA AXI, A3.4.1].
-const BOUNDARY_BITS: u32 = 12;
-
-/// Bits of AWLEN: bursts have 1 to 256 beats.
-const LENGTH_BITS: u32 = 8;
-
 /// Bursts whose addresses are out before their data: as many as distributed RAM holds.
 const BURSTS_AHEAD: u32 = stream_fifo::MAX_DISTRIBUTED_DEPTH;
-
-/// AWCACHE: normal memory, not cacheable, bufferable [AMBA AXI, A4.4].
-const CACHE: u8 = 0b0011;
-
-/// AWBURST: INCR.
-const INCREMENT: u8 = 0b01;
 
 /// The block for this configuration.
 #[must_use]
@@ -75,84 +64,25 @@ pub fn build(context: &Context, width: u32, outstanding: u32) -> Definition<'_> 
 /// Cuts writes into bursts, one a clock: to AW, to the data (`bursts`: AWLEN, and whether it is the write's last), to the responses
 /// (`orders`: whether it is the write's last).
 fn addresses<'a>(m: Module<'a>, width: u32, writes: Stream<'a>, bursts: Stream<'a>, orders: Stream<'a>) {
-    let offset_bits = (width / 8).trailing_zeros();
-    // Beats of a burst are numbered within 4 KiB, or within 256.
-    let place_bits = (BOUNDARY_BITS - offset_bits).min(LENGTH_BITS);
-    let left_bits = BOUNDARY_BITS + 1 - offset_bits;
-
     let write = Fields::unpack::<MemoryWrite>(writes.data);
     write.get("reserved_0").ignore();
-    let (address, length) = (write.get("address"), write.get("length"));
-    let active = m.reg("active", 1).reset(0).doc("a write is being cut into bursts");
-    let beat = m
-        .reg("beat_address", 64 - offset_bits)
-        .doc("address of the next burst, in beats");
-    let left = m.reg("beats_left", left_bits).doc("beats of the write, less one");
-
-    let place = beat.part(0, place_bits).named("place");
-    let to_boundary = (!place).named("to_boundary");
-    let ends = left.le(to_boundary.zero_extend(left_bits)).named("burst_ends_write");
-    let burst_length = ends
-        .mux(left.resize(LENGTH_BITS), to_boundary.zero_extend(LENGTH_BITS))
-        .named("burst_length");
-
-    let awready = m.input("m_axi_awready", 1);
-    let valid = m.reg("aw_valid", 1).reset(0);
-    let aw_beat = m.reg("aw_beat_address", 64 - offset_bits);
-    let aw_length = m.reg("aw_length", LENGTH_BITS);
-    let gives = (active & (!valid | awready) & bursts.ready & orders.ready).named("gives_burst");
-    writes.ready.set(!active | (gives & ends));
-    m.when(writes.fires(), || {
-        active.set_lit(1);
-        beat.set(address.part(offset_bits, 64 - offset_bits));
-        let last_byte = address.part(0, offset_bits).zero_extend(13) + length - length.lit(1);
-        left.set(last_byte.part(offset_bits, left_bits));
-    })
-    .else_when(gives, || {
-        m.when(ends, || active.set_lit(0));
-        let above = beat.part(place_bits, 64 - offset_bits - place_bits);
-        beat.set(cat(&[above + above.lit(1), m.lit(0, place_bits)]));
-        left.set(left - to_boundary.zero_extend(left_bits) - left.lit(1));
-    });
-    m.when(gives, || {
-        valid.set_lit(1);
-        aw_beat.set(beat);
-        aw_length.set(burst_length);
-    })
-    .else_when(awready, || valid.set_lit(0));
-    bursts.valid.set(gives);
-    bursts.data.set(cat_lsb_first(&[burst_length, ends]));
-    orders.valid.set(gives);
-    orders.data.set(ends);
-    m.assert("a_write_has_bytes", !(writes.fires() & !length.any()));
-    m.assert(
-        "a_write_is_at_most_4_kib",
-        !writes.fires() | length.le(length.lit(4096)),
-    );
-
-    m.output_of("m_axi_awvalid", valid);
-    for (name, value, doc) in [
-        ("awid", m.lit(0, 1), "one ID: responses come in order"),
-        (
-            "awaddr",
-            cat(&[aw_beat, m.lit(0, offset_bits)]),
-            "byte 0 of the first beat: a multiple of the bus width",
-        ),
-        ("awlen", aw_length, "beats, less one"),
-        ("awsize", m.lit(offset_bits, 3), "whole beats"),
-        ("awburst", m.lit(INCREMENT, 2), "INCR"),
-        ("awlock", m.lit(0, 1), "no exclusive access"),
-        ("awcache", m.lit(CACHE, 4), "normal memory, not cacheable, bufferable"),
-        ("awprot", m.lit(0, 3), "unprivileged, secure, data"),
-    ] {
-        let _ = m.output_of(&format!("m_axi_{name}"), value).doc(doc);
-    }
+    let access = axi_bursts::Access {
+        address: write.get("address"),
+        length: write.get("length"),
+        valid: writes.valid,
+        ready: writes.ready,
+    };
+    let burst = axi_bursts::cut(m, "aw", width, access, bursts.ready & orders.ready);
+    bursts.valid.set(burst.given);
+    bursts.data.set(cat_lsb_first(&[burst.length, burst.ends]));
+    orders.valid.set(burst.given);
+    orders.data.set(burst.ends);
     count_when(
         m,
         Counter("writes", "writes whose bursts have all been given"),
-        gives & ends,
+        burst.given & burst.ends,
     );
-    count_when(m, Counter("bursts", "bursts given"), gives);
+    count_when(m, Counter("bursts", "bursts given"), burst.given);
 }
 
 /// Lets data through as far as bursts have been given, with WLAST at the end of each.

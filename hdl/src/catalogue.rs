@@ -3,13 +3,15 @@
 //! It knows how a configuration sizes a block, and nothing about what the block does.
 
 use spraynic_config::descriptor::{Descriptor, PacketDescriptor};
+use spraynic_config::registers::RegisterMap;
 use spraynic_config::{ConfigError, NicConfig};
 use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
-    ack_engine, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer, packet_multiplexer,
-    packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, receive_pipeline, reorder_buffer,
-    responder, response_engine, round_robin_arbiter, skid_buffer, stream_fifo, transmit_pipeline,
+    ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
+    packet_multiplexer, packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, receive_pipeline,
+    register_file, reorder_buffer, responder, response_engine, round_robin_arbiter, skid_buffer, stream_fifo,
+    transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -133,6 +135,11 @@ static BLOCKS: &[Block] = &[
         build: |context, config| axi_write_master::axi_write_master(context, config),
     },
     Block {
+        name: axi_read_master::NAME,
+        description: "reads payload by AXI4 bursts, and gives it as packets that begin at byte 0",
+        build: |context, config| axi_read_master::axi_read_master(context, config),
+    },
+    Block {
         name: "reorder_buffer",
         description: "gives the packets of a sequence space once and in order, from slots in block RAM or past them",
         build: |context, config| reorder_buffer::reorder_buffer(context, config),
@@ -156,6 +163,11 @@ static BLOCKS: &[Block] = &[
         name: "receive_pipeline",
         description: "the receive path: frames in; memory writes, completions, answers and control packets out",
         build: receive_pipeline::receive_pipeline,
+    },
+    Block {
+        name: register_file::NAME,
+        description: "registers behind AXI4-Lite: settings, counters, and descriptors that software writes",
+        build: |context, config| register_file::register_file(context, &register_file::register_map(config)),
     },
     Block {
         name: TOP,
@@ -200,6 +212,13 @@ pub fn emit(config: &NicConfig, block: Option<&str>) -> Result<Vec<VerilogFile>,
     })?;
     let context = Context::new();
     Ok(block.build(&context, config).verilog())
+}
+
+/// The registers of a block, or of [`TOP`]; `None`: it has none. The configuration must be valid.
+#[must_use]
+pub fn registers(config: &NicConfig, block: Option<&str>) -> Option<RegisterMap> {
+    let name = block.unwrap_or(TOP);
+    (name == register_file::NAME).then(|| register_file::register_map(config))
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 //!
 //! One file a block, `pub fn NAME(context, …) -> Definition`; the behaviour is that of the golden model's block of the same name.
 
-pub use catalogue::{Block, EmitError, blocks, emit};
+pub use catalogue::{Block, EmitError, blocks, emit, registers};
 
 pub mod ack_engine;
+mod axi_bursts;
+pub mod axi_read_master;
 pub mod axi_write_master;
 pub mod catalogue;
 pub mod counter;
@@ -22,6 +24,7 @@ pub mod payload_router;
 pub mod payload_writer;
 pub mod qp_lookup;
 pub mod receive_pipeline;
+pub mod register_file;
 pub mod reorder_buffer;
 pub mod responder;
 pub mod response_engine;

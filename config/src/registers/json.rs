@@ -1,97 +1,78 @@
-//! The register map as JSON, for tools that are not written in C.
+//! The register map as JSON, for tools that are not written in C. The form is fixed and small, so it is printed as it is: a test reads it by serde.
 
-use serde::Serialize;
+use super::{ADDRESS_BITS, Access, BitField, Register, RegisterMap, TARGETS, Target};
 
-use super::{ADDRESS_BITS, Access, RegisterMap, TARGETS};
-
-#[derive(Serialize)]
-struct Map<'a> {
-    name: &'a str,
-    address_bits: u32,
-    registers: Vec<Register<'a>>,
-    targets: Vec<Target>,
+/// A string literal.
+fn quoted(text: &str) -> String {
+    let escaped: String = text
+        .chars()
+        .map(|letter| match letter {
+            '"' => "\\\"".to_owned(),
+            '\\' => "\\\\".to_owned(),
+            control if control < ' ' => format!("\\u{:04x}", u32::from(control)),
+            other => other.to_string(),
+        })
+        .collect();
+    format!("\"{escaped}\"")
 }
 
-#[derive(Serialize)]
-struct Register<'a> {
-    name: &'a str,
-    offset: u32,
-    access: &'static str,
-    /// Left out where it depends on what is outside the NIC.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reset: Option<u32>,
-    counter: bool,
-    doc: &'a str,
-    fields: Vec<Field<'a>>,
+/// An array with an item a line.
+fn array(items: impl Iterator<Item = String>, indent: &str) -> String {
+    let items: Vec<String> = items.map(|item| format!("{indent}  {item}")).collect();
+    format!("[\n{}\n{indent}]", items.join(",\n"))
 }
 
-#[derive(Serialize)]
-struct Field<'a> {
-    name: &'a str,
-    lsb: u32,
-    width: u32,
-    doc: &'a str,
+fn field(name: &str, lsb: u32, width: u32, doc: &str) -> String {
+    format!(
+        "{{\"name\": {}, \"lsb\": {lsb}, \"width\": {width}, \"doc\": {}}}",
+        quoted(name),
+        quoted(doc)
+    )
 }
 
-#[derive(Serialize)]
-struct Target {
-    name: &'static str,
-    code: u32,
-    descriptor: &'static str,
-    words: u32,
-    fields: Vec<Field<'static>>,
+fn register(register: &Register) -> String {
+    let access = match register.access() {
+        Access::ReadOnly => "r",
+        Access::ReadWrite => "rw",
+    };
+    // Left out where it depends on what is outside the NIC.
+    let reset = register
+        .reset
+        .map(|reset| format!("\"reset\": {reset}, "))
+        .unwrap_or_default();
+    let one = |one: &BitField| field(&one.name, one.lsb, one.width, &one.doc);
+    format!(
+        "{{\"name\": {}, \"offset\": {}, \"access\": \"{access}\", {reset}\"counter\": {}, \"doc\": {}, \"fields\": {}}}",
+        quoted(&register.name),
+        register.offset,
+        register.is_counter(),
+        quoted(&register.doc),
+        array(register.fields.iter().map(one), "    ")
+    )
+}
+
+fn target(target: &Target) -> String {
+    let fields = target.layout.placed();
+    let fields = fields.map(|(lsb, one)| field(one.name, lsb, one.width, one.doc));
+    format!(
+        "{{\"name\": {}, \"code\": {}, \"descriptor\": {}, \"words\": {}, \"fields\": {}}}",
+        quoted(target.name),
+        target.code,
+        quoted(target.layout.name),
+        target.words(),
+        array(fields, "    ")
+    )
 }
 
 impl RegisterMap {
     /// The map as JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        let registers = self.registers.iter().map(|register| Register {
-            name: &register.name,
-            offset: register.offset,
-            access: match register.access() {
-                Access::ReadOnly => "r",
-                Access::ReadWrite => "rw",
-            },
-            reset: register.reset,
-            counter: register.is_counter(),
-            doc: &register.doc,
-            fields: register
-                .fields
-                .iter()
-                .map(|field| Field {
-                    name: &field.name,
-                    lsb: field.lsb,
-                    width: field.width,
-                    doc: &field.doc,
-                })
-                .collect(),
-        });
-        let targets = TARGETS.iter().map(|target| Target {
-            name: target.name,
-            code: target.code,
-            descriptor: target.layout.name,
-            words: target.words(),
-            fields: target
-                .layout
-                .placed()
-                .map(|(lsb, field)| Field {
-                    name: field.name,
-                    lsb,
-                    width: field.width,
-                    doc: field.doc,
-                })
-                .collect(),
-        });
-        let map = Map {
-            name: &self.name,
-            address_bits: ADDRESS_BITS,
-            registers: registers.collect(),
-            targets: targets.collect(),
-        };
-        // Strings and numbers under names that are strings: nothing that JSON does not have.
-        let mut text = serde_json::to_string_pretty(&map).expect("a map has a JSON form");
-        text.push('\n');
-        text
+        format!(
+            "{{\n  \"name\": {},\n  \"address_bits\": {ADDRESS_BITS},\n  \"registers\": {},\n  \"targets\": {}\n}}\n",
+            quoted(&self.name),
+            array(self.registers.iter().map(register), "  "),
+            array(TARGETS.iter().map(target), "  ")
+        )
     }
 }

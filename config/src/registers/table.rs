@@ -41,7 +41,7 @@ struct Row {
     fields: &'static [(&'static str, u32, &'static str)],
 }
 
-/// Reset values of pacing are those with which `ack_engine` is measured: docs/src/blocks/ack_engine.md.
+/// Reset values are the defaults of the golden model's blocks: a test there compares.
 static ROWS: &[Row] = &[
     Row {
         offset: 0x200,
@@ -135,10 +135,30 @@ static ROWS: &[Row] = &[
         role: Role::Setting,
         reset: Some(2),
         doc: "a path is assumed bad after so many losses",
-        fields: &[("losses", 8, "losses without a packet that arrived between them")],
+        fields: &[("losses", 8, "losses in its history, 1 to 64; 0 counts as 1")],
     },
     Row {
         offset: 0x228,
+        name: "delivered_clears",
+        role: Role::Setting,
+        reset: Some(1),
+        doc: "whether a packet that arrives clears the history of its path",
+        fields: &[(
+            "clears",
+            1,
+            "1: a path is assumed bad after bad_after losses with nothing between them",
+        )],
+    },
+    Row {
+        offset: 0x22c,
+        name: "probe_interval_ns",
+        role: Role::Setting,
+        reset: Some(20_000),
+        doc: "time between two rounds of probes, each of which probes every bad path once",
+        fields: &[("time", 32, "nanoseconds, from 1")],
+    },
+    Row {
+        offset: 0x230,
         name: "identification",
         role: Role::Load,
         reset: Some(0),

@@ -5,7 +5,7 @@ fn counters() -> Vec<CounterPort> {
     ["transmit_packet_slicer_packets", "receive_icrc_wrong"]
         .map(|name| CounterPort {
             name: name.to_owned(),
-            doc: format!("what {name} counts"),
+            doc: format!("what {name} counts: \"quoted\", with a \\ and a \n in it"),
         })
         .into()
 }
@@ -140,6 +140,7 @@ fn json_has_every_register() {
     assert_eq!(registers.len(), map.registers.len());
     for (json, register) in registers.iter().zip(&map.registers) {
         assert_eq!(json["name"], register.name);
+        assert_eq!(json["doc"], register.doc);
         assert_eq!(json["offset"], register.offset);
         assert_eq!(json["reset"].as_u64(), register.reset.map(u64::from));
         assert_eq!(json["counter"], register.is_counter());

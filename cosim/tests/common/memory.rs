@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use spraynic_golden::payload_writer::Beat;
 use spraynic_hdl::write_data::WriteData;
-use spraynic_rtl::{Context, Definition, Module, Stream, cat_lsb_first};
+use spraynic_rtl::{AxiStream, Context, Definition, Module, Stream, cat_lsb_first};
 
 /// Clocks that memory takes: 1 us at 250 MHz.
 pub(crate) const LATENCY: u64 = 250;
@@ -56,9 +56,9 @@ pub(crate) fn payload_writer_bench<'a>(context: &'a Context, writer: Definition<
     for name in ["m_axis", "m_axis_write", "m_axis_completion"] {
         give(m, instance, name);
     }
-    let to = spraynic_rtl::AxiStream::into_instance(instance, "s_axis_payload");
+    let to = AxiStream::into_instance(instance, "s_axis_payload");
     let (width, user) = (to.data.width(), to.user.width());
-    spraynic_rtl::AxiStream::slave(m, "s_axis_payload", width, user, "as the block").connect(to);
+    AxiStream::slave(m, "s_axis_payload", width, user, "as the block").connect(to);
     strobed_output(
         m,
         "m_axis_write_data",
@@ -104,6 +104,41 @@ pub(crate) fn axi_write_master_bench<'a>(context: &'a Context, master: Definitio
     instance.input("m_axi_bresp").set(m.input("s_axis_b_tdata", 2));
     instance.input("m_axi_bvalid").set(m.input("s_axis_b_tvalid", 1));
     m.output_of("s_axis_b_tready", axi("bready"));
+    counters(m, instance);
+    m.finish()
+}
+
+/// `axi_read_master` with its AXI4 channels as plain streams: `m_axis_ar` (address, then ARLEN), `s_axis_r` (data, then a byte whose low bits are
+/// RRESP). What is constant on AR is asserted. RLAST is not looked at: it is noise.
+pub(crate) fn axi_read_master_bench<'a>(context: &'a Context, master: Definition<'a>, width: u32) -> Definition<'a> {
+    let m = context.module(&format!("{}_bench", master.name()));
+    let instance = m.instance("u_master", master);
+    take(m, instance, "s_axis_payload_request");
+    let packets = AxiStream::from_instance(instance, "m_axis_payload");
+    packets.connect(AxiStream::master(m, "m_axis_payload", width, 1, "as the block"));
+    let axi = |name: &str| instance.output(&format!("m_axi_{name}"));
+    m.output_of("m_axis_ar_tdata", cat_lsb_first(&[axi("araddr"), axi("arlen")]));
+    m.output_of("m_axis_ar_tvalid", axi("arvalid"));
+    instance.input("m_axi_arready").set(m.input("m_axis_ar_tready", 1));
+    let size = (width / 8).trailing_zeros();
+    for (name, value) in [
+        ("arid", 0),
+        ("arsize", size),
+        ("arburst", 1),
+        ("arlock", 0),
+        ("arcache", 3),
+        ("arprot", 0),
+    ] {
+        m.assert(&format!("{name}_is_right"), axi(name).eq_lit(value));
+    }
+    let beat = m.input("s_axis_r_tdata", width + 8);
+    instance.input("m_axi_rdata").set(beat.part(0, width));
+    instance.input("m_axi_rresp").set(beat.part(width, 2));
+    beat.part(width + 2, 6).ignore();
+    instance.input("m_axi_rid").set(m.low());
+    instance.input("m_axi_rlast").set(beat.bit(0));
+    instance.input("m_axi_rvalid").set(m.input("s_axis_r_tvalid", 1));
+    m.output_of("s_axis_r_tready", axi("rready"));
     counters(m, instance);
     m.finish()
 }
