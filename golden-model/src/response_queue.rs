@@ -46,7 +46,9 @@ pub struct Counters {
     pub retransmissions: u32,
     /// Responses dropped: no such queue pair, or it does not receive.
     pub drop_queue_pair: u32,
-    /// Responses dropped: the queue pair holds as many as it can, so the peer asked for more than it agreed to.
+    /// Responses forgotten because the peer asked for one more than the queue pair holds: it has the oldest one.
+    pub implied: u32,
+    /// Responses dropped: the queue pair holds as many as it can, and none has left, so the peer asked for more than it agreed to.
     pub drop_full: u32,
     /// Packets that were to be given again, but whose response has been acknowledged.
     pub drop_resend: u32,
@@ -140,8 +142,14 @@ impl ResponseQueue {
             return false;
         };
         if queue_pair.responses.len() == self.config.responses {
-            step(&mut self.counters.drop_full);
-            return false;
+            // The peer asks for more only when it has an older response in full: it is acknowledged by that.
+            let has_left = queue_pair.sending > 0;
+            if !has_left {
+                step(&mut self.counters.drop_full);
+                return false;
+            }
+            queue_pair.forget_oldest();
+            step(&mut self.counters.implied);
         }
         step(&mut self.counters.responses);
         queue_pair.end += packets.total();
@@ -165,9 +173,7 @@ impl ResponseQueue {
             if (oldest.first_psn() + oldest.total()).is_after(queue_pair.base) {
                 break;
             }
-            queue_pair.responses.pop_front();
-            queue_pair.gone = queue_pair.gone.wrapping_add(1);
-            queue_pair.sending = queue_pair.sending.saturating_sub(1);
+            queue_pair.forget_oldest();
         }
         self.wake(qpn);
     }
@@ -229,6 +235,12 @@ impl ResponseQueue {
 }
 
 impl QueuePair {
+    fn forget_oldest(&mut self) {
+        self.responses.pop_front();
+        self.gone = self.gone.wrapping_add(1);
+        self.sending = self.sending.saturating_sub(1);
+    }
+
     /// What would be given now: the oldest PSN to be given again that is still held, else the next new one that the window has room for.
     fn peek(&mut self, counters: &mut Counters) -> Option<(PacketDescriptor, PacketOrigin)> {
         while let Some(&psn) = self.resends.front() {

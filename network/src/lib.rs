@@ -8,6 +8,8 @@ mod golden;
 mod path;
 mod run;
 pub mod scenario;
+#[cfg(feature = "strategies")]
+pub mod strategy;
 mod time;
 mod world;
 

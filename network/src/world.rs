@@ -259,6 +259,11 @@ impl<D: Device> World<D> {
         })
     }
 
+    /// Time passes, without an event, up to here.
+    pub fn pass(&mut self, until: Picoseconds) {
+        self.now = self.now.max(until);
+    }
+
     /// Lets a device send what it can, and asks when it wants to be looked at.
     pub fn touch(&mut self, device: usize) {
         let now = self.now;

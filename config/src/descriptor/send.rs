@@ -51,7 +51,8 @@ descriptor! {
         timestamps: bool = 1, "mrc: put a TSETH into each packet";
         class: u8 = 2, "traffic class";
         retransmission: bool = 1, "these packets were sent before";
-        reserved_0: u8 = 7, "zero";
+        ask: bool = 1, "the last of them asks for an acknowledgement, because the window is full behind it";
+        reserved_0: u8 = 6, "zero";
     }
 }
 

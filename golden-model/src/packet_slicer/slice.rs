@@ -69,6 +69,7 @@ impl Iterator for Slice {
         let again = self.slice.retransmission;
         packet.retransmission = again && packets.profile == Profile::Mrc;
         packet.ack_request |= again && packets.profile == Profile::Solar;
+        packet.ack_request |= self.slice.ask && self.given == self.slice.packets;
         let origin = PacketOrigin {
             slot: self.slice.slot,
             psns: if packets.has_payload() { 1 } else { packets.psns() },

@@ -198,7 +198,8 @@ impl Sending {
             }
             Track::GoBackN(window) => window.sent(packet, step.now_ns),
         };
-        if noted == Noted::New && packet.last && !packet.response && matches!(self.track, Track::Selective(_)) {
+        let ends_with_ack = step.space == Space::Requests && packet.last && !packet.response;
+        if noted == Noted::New && ends_with_ack && matches!(self.track, Track::Selective(_)) {
             self.ack_wanted = psn.next();
         }
         if noted != Noted::Ignored && starts && !self.rnr_wait {

@@ -485,6 +485,11 @@ impl SendQueue {
         }
     }
 
+    /// Whether what has been cut fills the window.
+    fn is_full(&self, limits: Limits) -> bool {
+        self.cut_psn.wrapping_sub(self.base) & PSN_MASK >= self.window(limits)
+    }
+
     /// Sends a candidate.
     pub(super) fn commit(&mut self, candidate: &Candidate, limits: Limits) -> (WorkRequest, WorkSlice) {
         let slot = *self.slot(candidate.place);
@@ -516,6 +521,7 @@ impl SendQueue {
             timestamps: context.timestamps,
             class: context.class,
             retransmission: candidate.kind != Kind::New,
+            ask: candidate.kind != Kind::Lost && self.is_full(limits),
             ..WorkSlice::default()
         };
         (slot.request, slice)
