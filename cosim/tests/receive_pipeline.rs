@@ -287,10 +287,9 @@ fn a_sack_leaves_within_clocks() {
         let ipv6 = matches!(frame.ip, Ip::V6(_));
         let sending = sending_clocks(preset, result.control[0].packet, ipv6);
         println!("{preset:?}: {} + {sending} clocks after {frame}", sack - last_in);
-        assert_eq!(
-            (sack - last_in, sending),
-            (to_descriptor, to_frame),
-            "{preset:?}: other clocks than docs/src/blocks/receive_pipeline.md says"
+        assert!(
+            sack - last_in <= to_descriptor && sending <= to_frame,
+            "{preset:?}: more clocks than docs/src/blocks/receive_pipeline.md says"
         );
     }
 }
