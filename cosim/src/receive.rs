@@ -2,10 +2,8 @@
 //!
 //! It drives and records, and never judges: tests compare what came out with the golden model, with a capture, or with what was sent.
 
-use std::collections::VecDeque;
-
 use spraynic_config::descriptor::{
-    AtomicWrite, Completion, Descriptor, MemoryRegion, MemoryWrite, PacketDescriptor, QueuePairContext, ReceiveRequest,
+    Completion, Descriptor, MemoryRegion, PacketDescriptor, QueuePairContext, ReceiveRequest,
 };
 use spraynic_config::{NicConfig, Preset};
 use spraynic_golden::ack_engine::Pacing;
@@ -13,20 +11,26 @@ use spraynic_hdl::receive_pipeline::receive_pipeline;
 use spraynic_hdl::write_data::WriteData;
 use spraynic_rtl::{Context, Definition};
 
-use crate::bench::{Agent, Answer, Bench, BenchError, Limits, Outcome, Stimulus};
+use crate::bench::{Bench, BenchError, Limits, Outcome, Stimulus};
 use crate::model::ModelSource;
 use crate::simulation::Simulation;
-use crate::stream::{Frame, Pattern, Received, SinkChecks};
+use crate::stream::{Frame, SinkChecks};
 
+mod host;
 pub mod judge;
+pub mod patterns;
 pub mod traffic;
+
+use host::Host;
+use patterns::{Patterns, SINKS};
 
 /// Nanoseconds by which `time_ns` grows in each clock of the harness.
 pub const NANOSECONDS_A_CLOCK: u64 = 4;
 
-/// DSCPs of trimmed packets.
-const TRIMMED: u8 = 62;
-const TRIMMED_LAST_HOP: u8 = 63;
+/// DSCP of trimmed packets.
+pub const TRIMMED: u8 = 62;
+/// DSCP of packets that were trimmed at the last hop.
+pub const TRIMMED_LAST_HOP: u8 = 63;
 
 /// Clocks from the last table write until frames may come: the tables are written by then.
 const SETTLE_CLOCKS: u64 = 64;
@@ -70,7 +74,7 @@ pub fn small(preset: Preset) -> NicConfig {
     config.receive.window = 128;
     config.receive.pool_slots = 256;
     config.receive.reorder_queue_pairs = 8;
-    config.receive.guaranteed_slots = 2;
+    config.receive.guaranteed_slots = 8;
     config.receive.memory_regions = 16;
     config.receive.receive_requests = 16;
     config.validate().expect("the values are valid");
@@ -97,14 +101,30 @@ pub struct Scenario {
     pub memory: Vec<u8>,
     /// Frames; each waits for its own [`Frame::not_before`], counted from when the tables are written.
     pub frames: Vec<Frame>,
+    /// What comes later, in this order.
+    pub batches: Vec<Batch>,
     /// When to acknowledge.
     pub pacing: Pacing,
     /// Clocks that memory takes to answer.
     pub memory_latency: u64,
-    /// Gaps between beats of frames.
-    pub gaps: Pattern,
-    /// Back-pressure of every output.
-    pub pressure: Pattern,
+    /// Gaps and back-pressure, each port its own.
+    pub patterns: Patterns,
+}
+
+/// What the host and the network do when so many context writes, those of the start among them, have come to the end of the receive path.
+/// Numbers of clocks are counted from then, or from when the tables are written.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Context writes that `responder` has taken before; 0: the batch begins with the first frames.
+    pub after_contexts: usize,
+    /// Contexts, each not before so many clocks.
+    pub contexts: Vec<(u64, QueuePairContext)>,
+    /// Memory regions.
+    pub regions: Vec<(u64, MemoryRegion)>,
+    /// Receive requests.
+    pub receive_requests: Vec<(u64, ReceiveRequest)>,
+    /// Frames.
+    pub frames: Vec<Frame>,
 }
 
 /// A packet for the transmit path with its payload, as memory held it when the packet was given.
@@ -135,23 +155,6 @@ pub struct Result {
     pub writes: usize,
 }
 
-/// Outputs that the run listens to.
-const SINKS: [&str; 13] = [
-    "m_axis_slow_path",
-    "m_axis_feedback",
-    "m_axis_feedback_payload",
-    "m_axis_endpoint",
-    "m_axis_control",
-    "m_axis_response",
-    "m_axis_requester",
-    "m_axis_requester_payload",
-    "m_axis_write",
-    "m_axis_write_data",
-    "m_axis_completion",
-    "m_axis_atomic_read",
-    "m_axis_atomic_write",
-];
-
 impl Scenario {
     /// Runs it.
     ///
@@ -164,22 +167,35 @@ impl Scenario {
         limits: Limits,
     ) -> std::result::Result<Result, BenchError> {
         let (stimulus, begin) = self.stimulus(config);
-        let mut memory = MemoryAgent {
-            latency: self.memory_latency,
-            beat_bytes: config.datapath.width_bits as usize / 8,
-            begin,
-            result: Result {
-                memory: self.memory.clone(),
-                ..Result::default()
-            },
-            writes: VecDeque::new(),
-            data: VecDeque::new(),
-        };
-        let outcome = Bench::new(simulation, &stimulus, limits)?.run(&mut memory)?;
-        Ok(Result {
-            outcome,
-            ..memory.result
-        })
+        let mut host = Host::new(self, config, begin);
+        let outcome = Bench::new(simulation, &stimulus, limits)?.run(&mut host)?;
+        let cycle = outcome.cycles;
+        host.finish(outcome)
+            .map_err(|message| BenchError::Agent { cycle, message })
+    }
+
+    /// Writes of contexts, in their order.
+    pub fn context_writes(&self) -> impl Iterator<Item = &QueuePairContext> {
+        let later = self.batches.iter().flat_map(|batch| &batch.contexts);
+        self.contexts.iter().chain(later.map(|(_, context)| context))
+    }
+
+    /// Writes of memory regions, in their order.
+    pub fn region_writes(&self) -> impl Iterator<Item = &MemoryRegion> {
+        let later = self.batches.iter().flat_map(|batch| &batch.regions);
+        self.regions.iter().chain(later.map(|(_, region)| region))
+    }
+
+    /// Receive requests, in their order.
+    pub fn posted_requests(&self) -> impl Iterator<Item = &ReceiveRequest> {
+        let later = self.batches.iter().flat_map(|batch| &batch.receive_requests);
+        self.receive_requests.iter().chain(later.map(|(_, request)| request))
+    }
+
+    /// Frames, in their order.
+    pub fn all_frames(&self) -> impl Iterator<Item = &Frame> {
+        let later = self.batches.iter().flat_map(|batch| &batch.frames);
+        self.frames.iter().chain(later)
     }
 
     /// The stimulus, and the clock in which the first frame may come.
@@ -190,10 +206,14 @@ impl Scenario {
         let a_context = 4 * u64::from(config.receive.window) + 16;
         let posted = swept + a_context * self.contexts.len() as u64;
         let begin = posted + 8 * (self.receive_requests.len() + self.regions.len()) as u64 + SETTLE_CLOCKS;
-        let at = |not_before: u64, bytes: Vec<u8>| Frame {
-            not_before,
-            ..Frame::new(bytes)
-        };
+        let soon: Vec<&Batch> = self.batches.iter().filter(|batch| batch.after_contexts == 0).collect();
+        let contexts = self.contexts.iter().map(|context| Frame::new(context.pack()));
+        let regions = self.regions.iter().map(|region| Frame::new(region.pack()));
+        let requests = self.receive_requests.iter().map(|request| at(posted, request.pack()));
+        let frames = self
+            .frames
+            .iter()
+            .map(|frame| at(begin + frame.not_before, frame.clone()));
         let mut stimulus = Stimulus::default()
             .input_at("time_ns", 0, 0, NANOSECONDS_A_CLOCK)
             .input("trimmed_dscp", TRIMMED.into())
@@ -201,162 +221,60 @@ impl Scenario {
             .input("sack_every", self.pacing.sack_every.into())
             .input("sack_bytes", self.pacing.sack_bytes.into())
             .input("sack_timer_ns", self.pacing.sack_timer_ns.into())
-            .input("cnp_interval_ns", self.pacing.cnp_interval_ns.into())
-            .source(
-                "s_axis_context",
-                Pattern::Always,
-                self.contexts.iter().map(|context| Frame::new(context.pack())),
-            )
-            .source(
-                "s_axis_region",
-                Pattern::Always,
-                self.regions.iter().map(|region| Frame::new(region.pack())),
-            )
-            .source(
-                "s_axis_receive_request",
-                Pattern::Always,
-                self.receive_requests.iter().map(|request| at(posted, request.pack())),
-            )
-            .source(
-                "s_axis",
-                self.gaps.clone(),
-                self.frames.iter().map(|frame| Frame {
-                    not_before: begin + frame.not_before,
-                    ..frame.clone()
-                }),
-            );
-        for stream in ["s_axis_written", "s_axis_atomic_data", "s_axis_atomic_written"] {
-            stimulus = stimulus.source(stream, Pattern::Always, []);
+            .input("cnp_interval_ns", self.pacing.cnp_interval_ns.into());
+        let mut sources: [(&str, Vec<Frame>); 4] = [
+            ("s_axis_context", contexts.collect()),
+            ("s_axis_region", regions.collect()),
+            ("s_axis_receive_request", requests.collect()),
+            ("s_axis", frames.collect()),
+        ];
+        for batch in soon {
+            for ((_, frames), more) in sources.iter_mut().zip(batch.frames_from(begin)) {
+                frames.extend(more);
+            }
+        }
+        let answers =
+            ["s_axis_written", "s_axis_atomic_data", "s_axis_atomic_written"].map(|stream| (stream, Vec::new()));
+        for (stream, frames) in sources.into_iter().chain(answers) {
+            stimulus = stimulus.source(stream, self.patterns.of(stream).clone(), frames);
         }
         for stream in SINKS {
-            stimulus = stimulus.sink(stream, self.pressure.clone(), SinkChecks::default());
+            stimulus = stimulus.sink(stream, self.patterns.of(stream).clone(), SinkChecks::default());
         }
         (stimulus, begin)
     }
 }
 
-/// Memory, and the record of what leaves.
-struct MemoryAgent {
-    latency: u64,
-    beat_bytes: usize,
-    begin: u64,
-    result: Result,
-    writes: VecDeque<MemoryWrite>,
-    data: VecDeque<Vec<u8>>,
-}
-
-impl MemoryAgent {
-    /// Carries out the next write of which address and data are there.
-    fn write(&mut self, answer: &mut Answer<'_>) -> std::result::Result<(), String> {
-        while let (Some(write), Some(_)) = (self.writes.front(), self.data.front()) {
-            let write = *write;
-            let data = self.data.pop_front().unwrap_or_default();
-            self.writes.pop_front();
-            self.apply(&write, &data)?;
-            let done = Frame {
-                not_before: answer.cycle + self.latency,
-                ..Frame::new([0])
-            };
-            answer.send("s_axis_written", done).map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    /// The strobed bytes must be those from `address` on, `length` of them, and no others.
-    fn apply(&mut self, write: &MemoryWrite, data: &[u8]) -> std::result::Result<(), String> {
-        self.result.writes += 1;
-        let base = write.address - write.address % self.beat_bytes as u64;
-        let wanted = write.address..write.address + u64::from(write.length);
-        let mut written = 0;
-        for (index, beat) in data.chunks(self.beat_bytes + self.beat_bytes / 8).enumerate() {
-            let (bytes, strobes) = beat.split_at(self.beat_bytes);
-            for (lane, byte) in bytes.iter().enumerate() {
-                if strobes[lane / 8] >> (lane % 8) & 1 == 0 {
-                    continue;
-                }
-                let address = base + (index * self.beat_bytes + lane) as u64;
-                if !wanted.contains(&address) {
-                    return Err(format!("a strobe at {address:#x}, outside of {wanted:x?}"));
-                }
-                let place = self
-                    .result
-                    .memory
-                    .get_mut(address as usize)
-                    .ok_or_else(|| format!("a write at {address:#x}, where there is no memory"))?;
-                *place = *byte;
-                written += 1;
-            }
-        }
-        if written != u64::from(write.length) {
-            return Err(format!("{written} bytes written at {wanted:x?}"));
-        }
-        Ok(())
-    }
-
-    fn eight_bytes(&mut self, address: u64) -> std::result::Result<&mut [u8], String> {
-        let start = address as usize;
-        self.result
-            .memory
-            .get_mut(start..start + 8)
-            .filter(|_| address.is_multiple_of(8))
-            .ok_or_else(|| format!("an atomic at {address:#x}"))
-    }
-
-    fn given(&self, frame: &Received) -> Given {
-        let packet = PacketDescriptor::unpack(&frame.data);
-        let start = packet.local_address as usize;
-        let payload = self
-            .result
-            .memory
-            .get(start..start + usize::from(packet.payload_length))
-            .unwrap_or_default()
-            .to_vec();
-        Given {
-            packet,
-            payload,
-            cycle: frame.first_cycle.saturating_sub(self.begin),
-        }
+/// Something to send, not before this clock.
+fn at(not_before: u64, frame: impl Into<Frame>) -> Frame {
+    Frame {
+        not_before,
+        ..frame.into()
     }
 }
 
-impl Agent for MemoryAgent {
-    fn on_frame(&mut self, answer: &mut Answer<'_>, stream: &str, frame: &Received) -> std::result::Result<(), String> {
-        let later = |answer: &Answer<'_>, bytes: Vec<u8>, latency: u64| Frame {
-            not_before: answer.cycle + latency,
-            ..Frame::new(bytes)
-        };
-        match stream {
-            "m_axis_write" => self.writes.push_back(MemoryWrite::unpack(&frame.data)),
-            "m_axis_write_data" => self.data.push_back(frame.data.clone()),
-            "m_axis_atomic_read" => {
-                let mut address = [0; 8];
-                address.copy_from_slice(&frame.data[..8]);
-                let value = self.eight_bytes(u64::from_le_bytes(address))?.to_vec();
-                let frame = later(answer, value, self.latency);
-                return answer
-                    .send("s_axis_atomic_data", frame)
-                    .map_err(|error| error.to_string());
-            }
-            "m_axis_atomic_write" => {
-                let write = AtomicWrite::unpack(&frame.data);
-                self.eight_bytes(write.address)?
-                    .copy_from_slice(&write.data.to_le_bytes());
-                let frame = later(answer, vec![0], self.latency);
-                return answer
-                    .send("s_axis_atomic_written", frame)
-                    .map_err(|error| error.to_string());
-            }
-            "m_axis_control" => {
-                let given = self.given(frame);
-                self.result.control.push(given);
-            }
-            "m_axis_response" => {
-                let given = self.given(frame);
-                self.result.responses.push(given);
-            }
-            "m_axis_completion" => self.result.completions.push(Completion::unpack(&frame.data)),
-            _ => {}
-        }
-        self.write(answer)
+impl Batch {
+    /// What goes to `s_axis_context`, `s_axis_region`, `s_axis_receive_request` and `s_axis`, where the batch begins in this clock.
+    fn frames_from(&self, begin: u64) -> [Vec<Frame>; 4] {
+        let contexts = self
+            .contexts
+            .iter()
+            .map(|(clocks, context)| at(begin + clocks, context.pack()));
+        let regions = self
+            .regions
+            .iter()
+            .map(|(clocks, region)| at(begin + clocks, region.pack()));
+        let requests = self.receive_requests.iter();
+        let requests = requests.map(|(clocks, request)| at(begin + clocks, request.pack()));
+        let frames = self
+            .frames
+            .iter()
+            .map(|frame| at(begin + frame.not_before, frame.clone()));
+        [
+            contexts.collect(),
+            regions.collect(),
+            requests.collect(),
+            frames.collect(),
+        ]
     }
 }

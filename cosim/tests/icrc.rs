@@ -3,11 +3,10 @@
 mod common;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use spraynic_config::{NicConfig, Preset};
-use spraynic_cosim::{Builder, Frame, Limits, Model, ModelSource, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_cosim::{Frame, Limits, ModelSource, Outcome, Pattern, SharedModel, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::frame::Frame as GoldenFrame;
 use spraynic_golden::icrc::IcrcInsert;
 use spraynic_hdl::icrc::{Icrc, icrc};
@@ -26,17 +25,18 @@ fn source(block: &Icrc) -> ModelSource {
     ModelSource::from_definition(icrc(&context, block).expect("a width that exists"))
 }
 
+/// A model for each of [`WIDTHS`].
+static MODELS: [SharedModel; WIDTHS.len()] = [
+    SharedModel::new(|| source(&block(WIDTHS[0]))),
+    SharedModel::new(|| source(&block(WIDTHS[1]))),
+    SharedModel::new(|| source(&block(WIDTHS[2]))),
+    SharedModel::new(|| source(&block(WIDTHS[3]))),
+    SharedModel::new(|| source(&block(WIDTHS[4]))),
+];
+
 fn simulation(width: u32) -> Simulation {
-    static MODELS: [OnceLock<Arc<Model>>; WIDTHS.len()] = [const { OnceLock::new() }; WIDTHS.len()];
-    let index = WIDTHS
-        .iter()
-        .position(|known| *known == width)
-        .expect("a width under test");
-    let model = MODELS[index].get_or_init(|| {
-        let built = Builder::new().build(&source(&block(width)));
-        built.unwrap_or_else(|error| panic!("{error}"))
-    });
-    Simulation::new(model, 1)
+    let index = WIDTHS.iter().position(|known| *known == width);
+    common::simulation(&MODELS[index.expect("a width under test")])
 }
 
 /// Length of the headers that every frame has, and of the ICRC.

@@ -2,12 +2,10 @@
 
 mod common;
 
-use std::sync::OnceLock;
-
 use proptest::prelude::*;
 use spraynic_config::descriptor::{Descriptor, PacketDescriptor, SliceContext, WorkRequest};
 use spraynic_config::{NicConfig, Operation, Preset, Profile};
-use spraynic_cosim::{Builder, Frame, Limits, ModelSource, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_cosim::{Frame, Limits, ModelSource, Outcome, Pattern, SharedModel, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::packet_slicer::{Config, Counters, PacketSlicer};
 
 const QUEUE_PAIRS: u32 = 16;
@@ -36,15 +34,20 @@ fn configs() -> [NicConfig; 3] {
     ]
 }
 
+fn source(config: &NicConfig) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    ModelSource::from_definition(spraynic_hdl::packet_slicer::packet_slicer(&context, config))
+}
+
+/// A model for each of [`configs`].
+static MODELS: [SharedModel; 3] = [
+    SharedModel::new(|| source(&configs()[0])),
+    SharedModel::new(|| source(&configs()[1])),
+    SharedModel::new(|| source(&configs()[2])),
+];
+
 fn simulation(index: usize) -> Simulation {
-    static MODELS: [OnceLock<std::sync::Arc<spraynic_cosim::Model>>; 3] = [const { OnceLock::new() }; 3];
-    let model = MODELS[index].get_or_init(|| {
-        let context = spraynic_rtl::Context::new();
-        let definition = spraynic_hdl::packet_slicer::packet_slicer(&context, &configs()[index]);
-        let source = ModelSource::from_definition(definition);
-        Builder::new().build(&source).unwrap_or_else(|error| panic!("{error}"))
-    });
-    Simulation::new(model, 1)
+    common::simulation(&MODELS[index])
 }
 
 /// What is given to the block, in this order.

@@ -11,12 +11,11 @@ mod timing;
 mod trace;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 
 use proptest::prelude::*;
 use spraynic_config::descriptor::{Descriptor, SequenceReport, SequencedPacket};
 use spraynic_config::{NicConfig, Operation, Preset, Profile};
-use spraynic_cosim::{Builder, Frame, Limits, Model, ModelSource, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_cosim::{Frame, Limits, ModelSource, Outcome, Pattern, SharedModel, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::reorder_buffer::{self, Config, Counters, Given, Released, ReorderBuffer, Space};
 use spraynic_hdl::reorder_buffer::observed;
 
@@ -53,15 +52,21 @@ const SOLAR: usize = 1;
 const MRC: usize = 2;
 const ROCE: usize = 3;
 
+fn source(index: usize) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    let definition = spraynic_hdl::reorder_buffer::reorder_buffer(&context, &configs()[index]);
+    ModelSource::from_definition(definition)
+}
+
+static MODELS: [SharedModel; 4] = [
+    SharedModel::new(|| source(ALL)),
+    SharedModel::new(|| source(SOLAR)),
+    SharedModel::new(|| source(MRC)),
+    SharedModel::new(|| source(ROCE)),
+];
+
 fn simulation(index: usize) -> Simulation {
-    static MODELS: [OnceLock<Arc<Model>>; 4] = [const { OnceLock::new() }; 4];
-    let model = MODELS[index].get_or_init(|| {
-        let context = spraynic_rtl::Context::new();
-        let definition = spraynic_hdl::reorder_buffer::reorder_buffer(&context, &configs()[index]);
-        let source = ModelSource::from_definition(definition);
-        Builder::new().build(&source).unwrap_or_else(|error| panic!("{error}"))
-    });
-    Simulation::new(model, 1)
+    common::simulation(&MODELS[index])
 }
 
 /// When streams offer and take.

@@ -7,9 +7,8 @@ use spraynic_config::descriptor::{HeaderTemplate, PacketDescriptor, SliceContext
 use spraynic_config::{NicConfig, Preset};
 use spraynic_cosim::transmit::strategy::{Size, scenario};
 use spraynic_cosim::transmit::{MemoryTiming, Scenario};
-use spraynic_cosim::{Bench, Builder, Limits, Model, ModelSource, Outcome, Pattern, Simulation};
+use spraynic_cosim::{Bench, Builder, Limits, ModelSource, Outcome, Pattern, SharedModel, Simulation};
 use spraynic_wire::Packet;
-use std::sync::{Arc, OnceLock};
 
 /// The presets with a table of few queue pairs, so that it is cleared soon after reset.
 fn config(preset: Preset) -> NicConfig {
@@ -23,15 +22,18 @@ fn source(config: &NicConfig) -> ModelSource {
     ModelSource::from_definition(spraynic_hdl::transmit_pipeline::transmit_pipeline(&context, config))
 }
 
+static LAB: SharedModel = SharedModel::new(|| source(&config(Preset::Lab)));
+static G25: SharedModel = SharedModel::new(|| source(&config(Preset::G25)));
+static G100: SharedModel = SharedModel::new(|| source(&config(Preset::G100)));
+static G400: SharedModel = SharedModel::new(|| source(&config(Preset::G400)));
+
 fn simulation(preset: Preset) -> Simulation {
-    static MODELS: [OnceLock<Arc<Model>>; 4] = [const { OnceLock::new() }; 4];
-    let index = Preset::ALL.iter().position(|other| *other == preset).expect("a preset");
-    let model = MODELS[index].get_or_init(|| {
-        Builder::new()
-            .build(&source(&config(preset)))
-            .unwrap_or_else(|error| panic!("{error}"))
-    });
-    Simulation::new(model, 1)
+    common::simulation(match preset {
+        Preset::Lab => &LAB,
+        Preset::G25 => &G25,
+        Preset::G100 => &G100,
+        Preset::G400 => &G400,
+    })
 }
 
 fn run(preset: Preset, scenario: &Scenario) -> Outcome {

@@ -73,8 +73,8 @@ pub enum Destination {
     Sequence(SequenceReport),
     /// It is for the requester, with its payload (roce: READ responses).
     Feedback(Box<ReceivedPacket>, PacketContext, Vec<u8>),
-    /// It asked for a SACK.
-    Probe,
+    /// It asks for a SACK.
+    Probe(Box<ReceivedPacket>),
     /// It is for path management.
     Endpoint(Box<ReceivedPacket>),
 }
@@ -175,7 +175,7 @@ impl ReceivePipeline {
             Route::Endpoint => only(Destination::Endpoint(packet)),
             Route::Probe => Received {
                 control: self.acks.probe(&packet),
-                ..only(Destination::Probe)
+                ..only(Destination::Probe(packet))
             },
             Route::Sequence => {
                 let (report, given) = self.buffer.receive(Arrival {

@@ -193,7 +193,7 @@ fn the_generator_of_arrivals_reaches_every_place() {
             Destination::Refused(_) => 3,
             Destination::Sequence(_) => 4,
             Destination::Feedback(..) => 5,
-            Destination::Probe => 6,
+            Destination::Probe(_) => 6,
             Destination::Endpoint(_) => 7,
         };
         reached[place] += 1;

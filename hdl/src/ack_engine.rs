@@ -22,6 +22,25 @@ use crate::sweep;
 /// Name of the block.
 pub const NAME: &str = "ack_engine";
 
+/// Bits of an event of `m_axis_event`; those not named in [`observed`] are 0. Bits 0 to 63 are the time of entry in nanoseconds, 64 to 87 the QPN.
+pub const EVENT_BITS: u32 = 96;
+
+/// Bits of an event of `m_axis_event`, beside time and QPN.
+pub mod observed {
+    /// Sequence space.
+    pub const SPACE: u32 = 88;
+    /// The next report took effect.
+    pub const REPORT: u32 = 89;
+    /// The next probe.
+    pub const PROBE: u32 = 90;
+    /// The next answer.
+    pub const ANSWER: u32 = 91;
+    /// The next context write.
+    pub const CONTEXT: u32 = 92;
+    /// The timer of the space gives a SACK.
+    pub const TIMER: u32 = 93;
+}
+
 bundle! {
     /// What enters the pipeline, one a clock.
     pub(crate) struct Operation {

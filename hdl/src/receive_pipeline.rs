@@ -21,7 +21,7 @@ use crate::stream_fork::fork;
 use crate::write_data::WriteData;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::SequencedPacket;
-use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Stream, cat_lsb_first};
+use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Signal, Stream, cat_lsb_first};
 
 /// Beats of payload that may go ahead of the descriptors, which take longer through `responder`: without them each packet would wait for the
 /// descriptor of its own.
@@ -69,6 +69,7 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     join(reorder, "m_axis_report", acks, "s_axis_report");
     pass_out(m, reorder, "m_axis_event", "m_axis_event");
     pass_out(m, acks, "m_axis", "m_axis_control");
+    pass_out(m, acks, "m_axis_event", "m_axis_control_event");
     // Only solar has slots.
     if has_port(reorder, "free_slots") {
         let (_, doc) = port_of(reorder, "free_slots");
@@ -82,7 +83,6 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     let engine = m.instance("u_response_engine", response_engine(context, config));
     let sequenced = skid_buffer::register(m, "u_sequenced", Stream::from_instance(reorder, "m_axis"));
     sequenced.connect(Stream::into_instance(responder, "s_axis"));
-    observe(m, sequenced);
     let payload = AxiStream::from_instance(reorder, "m_axis_payload");
     stream_fifo::buffer_axi(m, "u_sequenced_payload_fifo", payload, PAYLOAD_FIFO_BEATS)
         .connect(AxiStream::into_instance(responder, "s_axis_payload"));
@@ -119,9 +119,23 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     ];
     let names = takers.map(|(name, _)| name);
     let copies = fork(m, Stream::from_instance(lookup, "m_axis_context"), &names);
-    for (copy, (_, taker)) in copies.into_iter().zip(takers) {
+    for (copy, (_, taker)) in copies.iter().zip(takers) {
         copy.connect(Stream::into_instance(taker, "s_axis_context"));
     }
+    let fires = |block: InstanceHandle<'a>, port: &str| Stream::into_instance(block, port).fires();
+    observe(
+        m,
+        sequenced,
+        [
+            sequenced.fires(),
+            fires(responder, "s_axis_context"),
+            fires(responder, "s_axis_receive_request"),
+            fires(lookup, "s_axis_descriptor"),
+            fires(lookup, "s_axis_context"),
+            fires(regions, "s_axis_access"),
+            fires(regions, "s_axis_region"),
+        ],
+    );
 
     for block in [parser, acks] {
         pass_settings(m, block);
@@ -144,22 +158,40 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     m.finish()
 }
 
-/// Bits of `m_axis_given`: QPN 24, space, retired, zero.
-pub const GIVEN_BITS: u32 = 32;
+/// Bits of `m_axis_taken`: 0 to 23 QPN, 24 space, 25 retired, of the packet that `responder` takes; then what is taken in this clock.
+pub mod taken {
+    /// Bits in all; those not named are 0.
+    pub const BITS: u32 = 40;
+    /// `responder` takes a packet.
+    pub const RESPONDER_PACKET: u32 = 26;
+    /// `responder` takes a context write. It takes one thing a clock.
+    pub const RESPONDER_CONTEXT: u32 = 27;
+    /// `responder` takes a receive request.
+    pub const RESPONDER_REQUEST: u32 = 28;
+    /// `qp_lookup` takes a packet; it goes before a context write of the same clock.
+    pub const LOOKUP_PACKET: u32 = 29;
+    /// `qp_lookup` takes a context write.
+    pub const LOOKUP_CONTEXT: u32 = 30;
+    /// `memory_regions` takes an access; it goes before a region write of the same clock.
+    pub const REGIONS_ACCESS: u32 = 31;
+    /// `memory_regions` takes a region write.
+    pub const REGIONS_WRITE: u32 = 32;
+}
 
-/// The order in which `reorder_buffer` gives packets and tells of retired messages, for a model that follows it: a stream that does not wait.
-fn observe<'a>(m: Module<'a>, sequenced: Stream<'a>) {
-    let given = Stream::master(
+/// The order in which blocks take what comes to them on several ports, for a model that follows it: a stream that does not wait.
+fn observe<'a>(m: Module<'a>, sequenced: Stream<'a>, fires: [Signal<'a>; 7]) {
+    let order = Stream::master(
         m,
-        "m_axis_given",
-        GIVEN_BITS,
-        "what responder takes, in order: QPN (24 bits), space (1), retired (1); tready is not looked at",
+        "m_axis_taken",
+        taken::BITS,
+        "what blocks take in this clock, for models that follow the order: responder a packet (QPN 24 bits, space, retired; bit 26), a context write (27) or receive request (28); qp_lookup a packet (29), context write (30); memory_regions an access (31), region write (32); tready is not looked at",
     );
     let fields = Fields::unpack::<SequencedPacket>(sequenced.data);
-    let order = cat_lsb_first(&[fields.get("qpn"), fields.get("space"), fields.get("retired")]);
-    given.data.set(order.zero_extend(GIVEN_BITS));
-    given.valid.set(sequenced.fires());
-    given.ready.ignore();
+    let packet = cat_lsb_first(&[fields.get("qpn"), fields.get("space"), fields.get("retired")]);
+    let fires = cat_lsb_first(&fires);
+    order.data.set(cat_lsb_first(&[packet, fires]).zero_extend(taken::BITS));
+    order.valid.set(fires.any());
+    order.ready.ignore();
 }
 
 fn join<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {

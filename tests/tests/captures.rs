@@ -7,13 +7,12 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use spraynic_config::descriptor::Descriptor;
 use spraynic_config::{NicConfig, Preset};
 use spraynic_cosim::{
-    Agent, Answer, Bench, Builder, Frame, Limits, Model, ModelSource, Pattern, Received, Simulation, Stimulus,
-    Verilator,
+    Agent, Answer, Bench, Frame, Limits, Model, ModelSource, Pattern, Received, SharedModel, Simulation, Stimulus,
 };
 use spraynic_golden::capture::{Action, CaptureMemory, Captured, Replay, identification, renumber, replays};
 use spraynic_golden::transmit_pipeline::Memory;
@@ -29,21 +28,18 @@ fn config(preset: Preset) -> NicConfig {
     config
 }
 
-/// The model; `None`, with a message, where there is no Verilator. Under CI that is a failure.
+fn source(preset: Preset) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    let definition = spraynic_hdl::transmit_pipeline::transmit_pipeline(&context, &config(preset));
+    ModelSource::from_definition(definition)
+}
+
+static MODEL_512: SharedModel = SharedModel::new(|| source(Preset::G100));
+static MODEL_64: SharedModel = SharedModel::new(|| source(Preset::Lab));
+
 fn model(preset: Preset) -> Option<Arc<Model>> {
-    static MODELS: [OnceLock<Arc<Model>>; 2] = [const { OnceLock::new() }; 2];
-    if let Err(error) = Verilator::find() {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
-        eprintln!("skipped: {error}");
-        return None;
-    }
-    let model = MODELS[usize::from(preset == Preset::G100)].get_or_init(|| {
-        let context = spraynic_rtl::Context::new();
-        let definition = spraynic_hdl::transmit_pipeline::transmit_pipeline(&context, &config(preset));
-        let source = ModelSource::from_definition(definition);
-        Builder::new().build(&source).unwrap_or_else(|error| panic!("{error}"))
-    });
-    Some(Arc::clone(model))
+    let model = if preset == Preset::G100 { &MODEL_512 } else { &MODEL_64 };
+    model.get().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What a capture gave.

@@ -1,40 +1,50 @@
-//! Messages of peers on a bad network: what is sent, the frames that come of it (reordered, lost, repeated, damaged), and what must be in memory
-//! in the end.
+//! Messages of peers on a bad network: what is sent, the frames that come of it (reordered, lost, repeated, damaged, trimmed, marked), what the
+//! host does meanwhile, and what must be in memory in the end.
 //!
 //! The peers are golden transmit pipelines. Nothing here knows what the receive path does with a frame: each packet comes until it must have
 //! been taken, and what is expected follows from the messages alone.
 
-use std::collections::BTreeMap;
+mod expected;
+mod network;
+mod peers;
+pub mod strategy;
 
-use spraynic_config::descriptor::{
-    HeaderTemplate, MemoryRegion, PayloadRequest, QueuePairContext, QueuePairState, ReceiveRequest, SliceContext,
-    WorkOpcode, WorkRequest,
-};
+use spraynic_config::descriptor::{MemoryRegion, QueuePairContext, QueuePairState, ReceiveRequest};
 use spraynic_config::{NicConfig, Profile};
-use spraynic_golden::transmit_pipeline::{Config, Memory, TransmitPipeline};
+use spraynic_golden::ack_engine::Pacing;
 
-use super::Scenario;
+pub use expected::Expected;
+use network::Sent;
+pub use network::{Faults, HEADER_BYTES, ICRC_BYTES, Network};
+use peers::{Era, Peers, Posted};
+
+use super::patterns::Patterns;
+use super::{Batch, Scenario, at};
 use crate::stream::{Frame, Random};
 
 /// Address of the NIC under test, and of its peers.
 const LOCAL_IP: u128 = 0x0A00_0001;
 const PEER_IP: u128 = 0x0A00_0002;
-/// R_Key of the one region: index 1, generation 7.
-const KEY: u32 = 0x0000_0107;
 /// Virtual address of memory address 0.
 const BASE: u64 = 0xFFFF_FFFF_0000_0000;
 /// Bytes between the buffers of two messages: what is written beside one is seen.
 const GUARD: u64 = 8;
 /// Value of memory that nothing is written to.
 const UNTOUCHED: u8 = 0x5A;
+/// Index of the region that all use, and of the one that belongs to the queue pair that is closed. Behind them stand those that SENDs invalidate.
+const COMMON: u32 = 1;
+const OWN: u32 = 2;
+const FIRST_FLEETING: u32 = 3;
 
 /// What a message does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// SEND into a receive request.
     Send,
     /// SEND with immediate.
     SendImmediate,
+    /// SEND with invalidate, of a region that nobody else uses.
+    SendInvalidate,
     /// WRITE.
     Write,
     /// WRITE with immediate, which takes a receive request.
@@ -43,21 +53,54 @@ pub enum Kind {
     Read,
     /// Fetch and add to a cell of the queue pair.
     FetchAdd,
+    /// Compare and swap of that cell; in every second one the comparison fails.
+    CompareSwap,
+    /// The peer's answer to a READ of this side.
+    Response,
+    /// A probe.
+    Probe,
+    /// An acknowledgement of requests of this side.
+    Acknowledge,
+    /// An endpoint operation.
+    Endpoint,
+    /// A frame that is the host's: no RoCE packet.
+    Host,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 13] = [
         Self::Send,
         Self::SendImmediate,
+        Self::SendInvalidate,
         Self::Write,
         Self::WriteImmediate,
         Self::Read,
         Self::FetchAdd,
+        Self::CompareSwap,
+        Self::Response,
+        Self::Probe,
+        Self::Acknowledge,
+        Self::Endpoint,
+        Self::Host,
     ];
 
     fn takes_receive_request(self) -> bool {
-        matches!(self, Self::Send | Self::SendImmediate | Self::WriteImmediate)
+        matches!(
+            self,
+            Self::Send | Self::SendImmediate | Self::SendInvalidate | Self::WriteImmediate
+        )
+    }
+
+    /// What a queue pair of this profile does instead, if it has no such message.
+    #[must_use]
+    pub fn in_profile(self, profile: Profile) -> Self {
+        match (profile, self) {
+            (_, Self::Host) => self,
+            (Profile::Mrc, Self::WriteImmediate | Self::Probe | Self::Acknowledge | Self::Endpoint) => self,
+            (Profile::Mrc, _) | (_, Self::Endpoint) | (Profile::Roce, Self::Probe) => Self::Write,
+            _ => self,
+        }
     }
 }
 
@@ -66,7 +109,7 @@ impl Kind {
 pub struct Message {
     /// Queue pair, modulo those there are.
     pub qpn: u32,
-    /// What it does; WRITEs alone in mrc.
+    /// What it does; where the profile has no such thing, it is a WRITE.
     pub kind: Kind,
     /// Bytes.
     pub length: u32,
@@ -74,44 +117,51 @@ pub struct Message {
     pub offset: u32,
 }
 
-/// What the network does.
+/// A queue pair is closed while its messages are under way, and opened again with other numbers and another key.
 #[derive(Debug, Clone, Copy)]
-pub struct Network {
-    /// Seed of all that is left to chance.
-    pub seed: u64,
-    /// Of 256 frames so many are lost.
-    pub lost: u8,
-    /// Of 256 frames so many come twice.
-    pub repeated: u8,
-    /// Of 256 frames so many have a byte changed, anywhere.
-    pub damaged: u8,
-    /// A frame comes by so many places later than it was sent, at most (solar, mrc).
-    pub reordered: u32,
+pub struct Closing {
+    /// Queue pair, modulo those there are.
+    pub qpn: u32,
+    /// Of 256 parts of the messages, those before this one are of the time before.
+    pub messages: u8,
+    /// In this pass over the bad network, 0 or 1.
+    pub pass: u8,
+    /// So far into the pass, of 256.
+    pub at: u8,
+    /// To ERROR, where receive requests are given back; otherwise to RESET.
+    pub error: bool,
+    /// The last message before names a key that there is not, as far as it comes: the queue pair fails first.
+    pub refused: bool,
 }
 
-/// What must come of a [`Scenario`].
+/// All that goes on.
 #[derive(Debug, Clone, Default)]
-pub struct Expected {
-    /// Memory at the end.
-    pub memory: Vec<u8>,
-    /// Cookies of the completions of each queue pair, in order.
-    pub completions: BTreeMap<u32, Vec<u64>>,
-    /// READs and atomics of each queue pair.
-    pub executed: BTreeMap<u32, usize>,
+pub struct Traffic {
+    /// Messages, in the order in which they are posted.
+    pub messages: Vec<Message>,
+    /// What the network does.
+    pub network: Network,
+    /// Of 256 receive requests so many come late: packets that need them have to wait, or come again.
+    pub late_requests: u8,
+    /// A queue pair that is closed meanwhile.
+    pub closing: Option<Closing>,
+    /// How often the region that all use is written again, with what stands there.
+    pub region_writes: u8,
+    /// When to acknowledge.
+    pub pacing: Pacing,
+    /// Clocks that memory takes to answer.
+    pub memory_latency: u64,
 }
 
-/// Payload at a local address of the peers.
-struct PeerMemory;
-
-fn payload_byte(address: u64) -> u8 {
-    (address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
-}
-
-impl Memory for PeerMemory {
-    fn read(&mut self, request: &PayloadRequest) -> Vec<u8> {
-        (0..u64::from(request.length))
-            .map(|offset| payload_byte(request.address + offset))
-            .collect()
+impl Traffic {
+    /// These messages over a good network, once.
+    #[must_use]
+    pub fn quiet(messages: impl Into<Vec<Message>>) -> Self {
+        Self {
+            messages: messages.into(),
+            memory_latency: 30,
+            ..Self::default()
+        }
     }
 }
 
@@ -124,276 +174,214 @@ pub fn profile_of(config: &NicConfig, qpn: u32) -> Profile {
 
 /// Everything of `queue_pairs` peers whose messages go over this network, and what must come of it.
 #[must_use]
-pub fn scenario(config: &NicConfig, queue_pairs: u32, messages: &[Message], network: Network) -> (Scenario, Expected) {
-    let mut random = Random::new(network.seed);
-    let mut build = Build::new(config, queue_pairs, &mut random);
-    for message in messages {
-        build.message(message);
-    }
-    let memory = vec![UNTOUCHED; build.memory_end as usize];
-    let mut expected = build.expected;
-    expected.memory = memory.clone();
-    for (address, bytes) in &build.written {
-        expected.memory[*address as usize..][..bytes.len()].copy_from_slice(bytes);
-    }
-    for (cell, added) in &build.cells {
-        let start = *cell as usize;
-        let value = u64::from_le_bytes([UNTOUCHED; 8]).wrapping_add(*added);
-        expected.memory[start..start + 8].copy_from_slice(&value.to_le_bytes());
-    }
-    let sent: Vec<Vec<Vec<u8>>> = build.peers.iter_mut().map(frames_of).collect();
-    let scenario = Scenario {
-        contexts: build.contexts,
-        regions: vec![MemoryRegion {
-            generation: KEY as u8,
-            index: KEY >> 8,
-            valid: true,
-            remote_write: true,
-            remote_read: true,
-            remote_atomic: true,
-            base: BASE,
-            length: build.memory_end,
-            ..MemoryRegion::default()
-        }],
-        receive_requests: build.receive_requests,
-        memory,
-        frames: deliver(config, &sent, network, &mut random),
-        memory_latency: 30,
-        ..Scenario::default()
-    };
-    (scenario, expected)
-}
-
-/// All frames that a peer sends, in order.
-fn frames_of(peer: &mut TransmitPipeline) -> Vec<Vec<u8>> {
-    std::iter::from_fn(|| peer.transmit(&mut PeerMemory, 0).map(|(_, frame)| frame)).collect()
-}
-
-/// A scenario in the making.
-struct Build<'a> {
-    config: &'a NicConfig,
-    peers: Vec<TransmitPipeline>,
-    contexts: Vec<QueuePairContext>,
-    receive_requests: Vec<ReceiveRequest>,
-    expected: Expected,
-    written: Vec<(u64, Vec<u8>)>,
-    /// Cell of each queue pair's atomics, and the sum of what is added to it.
-    cells: Vec<(u64, u64)>,
-    memory_end: u64,
-}
-
-impl<'a> Build<'a> {
-    fn new(config: &'a NicConfig, queue_pairs: u32, random: &mut Random) -> Self {
-        let mut build = Self {
-            config,
-            peers: Vec::new(),
-            contexts: Vec::new(),
-            receive_requests: Vec::new(),
-            expected: Expected::default(),
-            written: Vec::new(),
-            cells: Vec::new(),
-            memory_end: 0,
-        };
-        for qpn in 0..queue_pairs {
-            build.open(qpn, random.next());
-        }
-        build
-    }
-
-    fn open(&mut self, qpn: u32, chance: u64) {
-        let profile = profile_of(self.config, qpn).code();
-        let mtu = 1 + (chance % u64::from(self.config.max_mtu_code())) as u8;
-        // Half of the queue pairs begin just before the wrap.
-        let psn = if chance & 0x100 == 0 {
-            0xFF_FFF0
-        } else {
-            (chance >> 16) as u32 & 0xFF_FFFF
-        };
-        let ipv6 = self.config.wire.ipv6 && chance & 0x200 != 0;
-        let mut peer = TransmitPipeline::new(Config::from(self.config));
-        peer.write_context(&SliceContext {
-            qpn,
-            open: true,
-            profile,
-            mtu,
-            timestamps: chance & 0x400 != 0,
-            entropy: (chance >> 40) as u32,
-            psn,
-            ..SliceContext::default()
-        });
-        peer.write_template(&HeaderTemplate {
-            qpn,
-            ipv6,
-            vlan: self.config.wire.vlan && chance & 0x800 != 0,
-            traffic_class: 2,
-            hop_limit: 64,
-            source_ip: PEER_IP,
-            destination_ip: LOCAL_IP,
-            partition_key: 0xFFFF,
-            destination_qpn: qpn,
-            ..HeaderTemplate::default()
-        });
-        self.peers.push(peer);
-        self.contexts.push(QueuePairContext {
-            qpn,
-            state: QueuePairState::ReadyToSend as u8,
-            profile,
-            mtu,
-            remote_write: true,
-            remote_read: true,
-            remote_atomic: true,
-            ipv6,
-            partition_key: 0xFFFF,
-            rnr_timer: 1,
-            psn,
-            peer_ip: PEER_IP,
-            local_ip: LOCAL_IP,
-            ..QueuePairContext::default()
-        });
-        let cell = self.place(8, 0);
-        self.cells.push((cell, 0));
-    }
-
-    /// Room for a buffer, `offset` bytes behind a multiple of 128.
-    fn place(&mut self, length: u32, offset: u32) -> u64 {
-        let start = self.memory_end.next_multiple_of(128) + u64::from(offset % 128);
-        self.memory_end = start + u64::from(length) + GUARD;
-        start
-    }
-
-    fn message(&mut self, message: &Message) {
-        let queue_pairs = self.peers.len() as u32;
+pub fn scenario(config: &NicConfig, queue_pairs: u32, traffic: &Traffic, patterns: Patterns) -> (Scenario, Expected) {
+    let mut random = Random::new(traffic.network.seed);
+    let closing = traffic.closing.map(|closing| Closing {
+        qpn: closing.qpn % queue_pairs,
+        ..closing
+    });
+    let mut peers = Peers::new(config, queue_pairs, closing, &mut random);
+    let before = closing.map_or(traffic.messages.len(), |closing| {
+        traffic.messages.len() * usize::from(closing.messages) / 256
+    });
+    for (index, message) in traffic.messages.iter().enumerate() {
         let qpn = message.qpn % queue_pairs;
-        let posted = self
-            .receive_requests
+        let closed = closing.is_some_and(|closing| closing.qpn == qpn);
+        peers.message(
+            message,
+            if closed && index < before {
+                Era::Before
+            } else {
+                Era::Last
+            },
+        );
+    }
+    let peers = peers.finish();
+    Script {
+        config,
+        traffic,
+        closing,
+        patterns,
+        random,
+        faults: Faults::default(),
+    }
+    .play(peers)
+}
+
+/// Puts what the peers, the network and the host do on one line of time.
+struct Script<'a> {
+    config: &'a NicConfig,
+    traffic: &'a Traffic,
+    closing: Option<Closing>,
+    patterns: Patterns,
+    random: Random,
+    faults: Faults,
+}
+
+/// Clocks between two passes, in which what stands in slots leaves.
+const PAUSE: u64 = 3000;
+/// Clocks from the context that opens a queue pair again, when it has come to the end, to its receive requests, and to frames.
+const SETTLE: u64 = 64;
+
+impl Script<'_> {
+    fn play(mut self, peers: peers::Finished) -> (Scenario, Expected) {
+        let peers::Finished {
+            contexts,
+            regions,
+            requests,
+            mut expected,
+            before,
+            last,
+        } = peers;
+        expected.memory_end();
+        let (now, later) = self.late(&requests);
+        let passes = self.traffic.network.passes();
+        let split = self
+            .closing
+            .map_or(passes.len(), |closing| usize::from(closing.pass) + 1);
+
+        // The first passes; the closed queue pair sends what it sent before.
+        let first: Vec<Vec<Sent>> = last
             .iter()
-            .filter(|request| request.qpn == qpn)
-            .count();
-        let kind = match (profile_of(self.config, qpn), message.kind) {
-            (Profile::Mrc, Kind::WriteImmediate) => Kind::WriteImmediate,
-            (Profile::Mrc, _) => Kind::Write,
-            (_, kind) => kind,
+            .zip(&before)
+            .map(|(last, before)| before.as_ref().unwrap_or(last).clone())
+            .collect();
+        let mut begins = vec![];
+        let mut frames = vec![];
+        let mut clock = 0;
+        for bad in &passes[..split] {
+            begins.push(clock);
+            clock = self.pass(&first, *bad, clock, &mut frames);
+        }
+        let mut meanwhile = Batch {
+            receive_requests: later.into_iter().map(|request| (clock / 2, request)).collect(),
+            ..Batch::default()
         };
-        // Only as many receive requests as the queue pair holds: all are posted before the first frame.
-        let full = posted == self.config.receive.receive_requests as usize;
-        let kind = if full && kind.takes_receive_request() {
-            Kind::Write
-        } else {
-            kind
-        };
-        let local_address = self.memory_end ^ u64::from(qpn) << 32;
-        let length = message.length;
-        let mut request = WorkRequest {
-            segments: 1,
-            qpn,
-            length,
-            local_address,
-            remote_key: KEY,
-            ..WorkRequest::default()
-        };
-        let payload = |length: u32| {
-            (0..u64::from(length))
-                .map(|offset| payload_byte(local_address + offset))
-                .collect()
-        };
-        match kind {
-            Kind::Send | Kind::SendImmediate => {
-                request.opcode = WorkOpcode::Send as u8;
-                let start = self.place(length, message.offset);
-                self.written.push((start, payload(length)));
-                self.post(qpn, start, length);
+        for _ in 0..self.traffic.region_writes {
+            let at = self.random.next() % (clock + 1);
+            meanwhile.regions.push((at, regions[0]));
+        }
+        meanwhile.regions.sort_by_key(|(at, _)| *at);
+
+        let mut batches = vec![];
+        let mut initial = now;
+        if let Some(closing) = self.closing {
+            let (begin, end) = (*begins.last().unwrap_or(&0), clock);
+            let close_at = begin + (end - begin - PAUSE) * u64::from(closing.at) / 256;
+            let context = contexts[closing.qpn as usize];
+            let state = if closing.error {
+                QueuePairState::Error
+            } else {
+                QueuePairState::Reset
+            };
+            meanwhile.contexts.push((
+                close_at,
+                QueuePairContext {
+                    state: state as u8,
+                    ..context
+                },
+            ));
+            let of_closed = requests.iter().filter(|posted| posted.era.is_some());
+            let (before_closing, after): (Vec<&Posted>, Vec<&Posted>) =
+                of_closed.partition(|posted| posted.era == Some(Era::Before));
+            // The last of them are posted just when the queue pair is closed.
+            let early = before_closing.len().saturating_sub(1 + usize::from(closing.at) % 4);
+            initial.extend(before_closing[..early].iter().map(|posted| posted.request));
+            let mut at = close_at.saturating_sub(20);
+            for posted in &before_closing[early..] {
+                at += self.random.next() % 24;
+                meanwhile.receive_requests.push((at, posted.request));
             }
-            Kind::Write | Kind::WriteImmediate => {
-                request.opcode = WorkOpcode::Write as u8;
-                let start = self.place(length, message.offset);
-                self.written.push((start, payload(length)));
-                request.remote_address = BASE + start;
-                if kind == Kind::WriteImmediate {
-                    self.post(qpn, 0, 0);
+            meanwhile.receive_requests.sort_by_key(|(at, _)| *at);
+
+            // What was given to the blocks behind has left by then, whatever the ports do.
+            let beat = u64::from(self.config.datapath.width_bits / 8);
+            let left = self
+                .patterns
+                .most_clocks(3 * u64::from(self.config.wire.max_mtu) / beat + 100);
+            let reopen = Batch {
+                after_contexts: contexts.len() + 1,
+                contexts: vec![(PAUSE + left, peers::reopened(&context))],
+                regions: vec![(PAUSE + left, peers::renewed(&regions[1]))],
+                ..Batch::default()
+            };
+            let mut again = Batch {
+                after_contexts: contexts.len() + 2,
+                receive_requests: after.iter().map(|posted| (SETTLE, posted.request)).collect(),
+                ..Batch::default()
+            };
+            let mut clock = 2 * SETTLE + 8 * after.len() as u64;
+            for bad in &passes[split..] {
+                clock = self.pass(&last, *bad, clock, &mut again.frames);
+                if *bad {
+                    self.stale(&before, &mut again.frames);
                 }
             }
-            Kind::Read => {
-                request.opcode = WorkOpcode::Read as u8;
-                request.remote_address = BASE + self.place(length, message.offset);
-                *self.expected.executed.entry(qpn).or_default() += 1;
-            }
-            Kind::FetchAdd => {
-                let (cell, added) = &mut self.cells[qpn as usize];
-                *added = added.wrapping_add(u64::from(length) + 1);
-                request = WorkRequest {
-                    opcode: WorkOpcode::FetchAdd as u8,
-                    length: 8,
-                    remote_address: BASE + *cell,
-                    swap_add: u64::from(length) + 1,
-                    ..request
-                };
-                *self.expected.executed.entry(qpn).or_default() += 1;
-            }
+            batches.extend([reopen, again]);
         }
-        request.inline_immediate = matches!(kind, Kind::SendImmediate | Kind::WriteImmediate);
-        request.immediate = length;
-        self.peers[qpn as usize]
-            .request(&request)
-            .unwrap_or_else(|reason| panic!("a right work request: {reason}"));
+        batches.insert(0, meanwhile);
+        expected.faults = self.faults;
+        let scenario = Scenario {
+            contexts,
+            regions,
+            receive_requests: initial,
+            memory: vec![UNTOUCHED; expected.memory.len()],
+            frames,
+            batches,
+            pacing: self.traffic.pacing,
+            memory_latency: self.traffic.memory_latency,
+            patterns: self.patterns,
+        };
+        (scenario, expected)
     }
 
-    fn post(&mut self, qpn: u32, address: u64, length: u32) {
-        let cookie = self.receive_requests.len() as u64;
-        self.receive_requests.push(ReceiveRequest {
-            qpn,
-            length,
-            address,
-            cookie,
-            ..ReceiveRequest::default()
-        });
-        self.expected.completions.entry(qpn).or_default().push(cookie);
+    /// Receive requests that are there at the start, and those that come late: from some one on, of each queue pair that stays open.
+    fn late(&mut self, requests: &[Posted]) -> (Vec<ReceiveRequest>, Vec<ReceiveRequest>) {
+        let (mut now, mut later): (Vec<ReceiveRequest>, Vec<ReceiveRequest>) = (vec![], vec![]);
+        for Posted { request, .. } in requests.iter().filter(|posted| posted.era.is_none()) {
+            let waits = later.iter().any(|late| late.qpn == request.qpn);
+            let is_late = (self.random.next() as u8) < self.traffic.late_requests;
+            if waits || is_late { &mut later } else { &mut now }.push(*request);
+        }
+        (now, later)
+    }
+
+    /// One pass of all frames over the network; gives the clock at which the next one may begin.
+    fn pass(&mut self, sent: &[Vec<Sent>], bad: bool, begin: u64, frames: &mut Vec<Frame>) -> u64 {
+        let network = &self.traffic.network;
+        let delivered = network::deliver(self.config, sent, network, bad, &mut self.random, &mut self.faults);
+        let beat = self.config.datapath.width_bits as usize / 8;
+        let beats: usize = delivered.iter().map(|frame| frame.data.len().div_ceil(beat)).sum();
+        frames.extend(delivered.into_iter().map(|frame| at(begin, frame)));
+        begin + beats as u64 + PAUSE
+    }
+
+    /// A few packets of the time before the queue pair was closed come late.
+    fn stale(&mut self, before: &[Option<Vec<Sent>>], frames: &mut Vec<Frame>) {
+        let not_before = frames.last().map_or(0, |frame| frame.not_before);
+        for sent in before.iter().flatten().flatten() {
+            if self.random.next().is_multiple_of(8) {
+                frames.push(at(not_before, sent.bytes.clone()));
+            }
+        }
     }
 }
 
-/// The frames as they come: three times over a bad network, then twice over a good one, so that each packet comes when it is next.
-fn deliver(config: &NicConfig, sent: &[Vec<Vec<u8>>], network: Network, random: &mut Random) -> Vec<Frame> {
-    let mut frames = Vec::new();
-    let mut now = 0;
-    for pass in 0..5 {
-        let bad = pass < 3;
-        // Position of each frame in the pass: interleaved by chance, in order within a queue pair, but for what is late.
-        let mut order: Vec<(u64, usize, usize)> = Vec::new();
-        for (qpn, of_peer) in sent.iter().enumerate() {
-            let may_reorder = profile_of(config, qpn as u32) != Profile::Roce;
-            let mut position = 0;
-            for index in 0..of_peer.len() {
-                position += 1 + random.next() % (2 * sent.len() as u64);
-                let late = match bad && may_reorder {
-                    true => random.next() % (u64::from(network.reordered) * sent.len() as u64 + 1),
-                    false => 0,
-                };
-                if bad && (random.next() as u8) < network.lost {
-                    continue;
-                }
-                order.push((position + late, qpn, index));
-                if bad && (random.next() as u8) < network.repeated {
-                    order.push((position + late + random.next() % 50, qpn, index));
-                }
-            }
-        }
-        order.sort_unstable();
-        for (_, qpn, index) in order {
-            let mut bytes = sent[qpn][index].clone();
-            if bad && (random.next() as u8) < network.damaged {
-                let at = random.next() as usize % bytes.len();
-                bytes[at] ^= 1 << (random.next() % 8);
-            }
-            frames.push(Frame {
-                not_before: now,
-                ..Frame::new(bytes)
-            });
-        }
-        // What is in slots leaves before the next pass begins.
-        let beats: usize = frames
-            .iter()
-            .map(|frame| frame.data.len().div_ceil(config.datapath.width_bits as usize / 8))
-            .sum();
-        now = (2 * beats) as u64 + 4000 * (pass + 1);
+/// A region that peers may use: all of memory.
+fn region(index: u32, generation: u8) -> MemoryRegion {
+    MemoryRegion {
+        generation,
+        index,
+        valid: true,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+        base: BASE,
+        ..MemoryRegion::default()
     }
-    frames
+}
+
+/// The R_Key of a region.
+fn key_of(region: &MemoryRegion) -> u32 {
+    region.index << 8 | u32::from(region.generation)
 }

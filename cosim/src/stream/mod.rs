@@ -58,6 +58,12 @@ impl Frame {
     }
 }
 
+impl From<Vec<u8>> for Frame {
+    fn from(data: Vec<u8>) -> Self {
+        Self::new(data)
+    }
+}
+
 /// Bytes as a string of hexadecimal digits, for serde.
 pub(crate) mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -189,6 +195,43 @@ pub enum SetupError {
         /// The sources that are there.
         available: String,
     },
+}
+
+/// The ports that the giving side of a stream drives: inputs of the model for a source, outputs for a sink.
+struct DataPorts<P> {
+    data: P,
+    keep: Option<P>,
+    last: Option<P>,
+    user: Option<P>,
+    valid: P,
+    /// Bytes of one beat.
+    beat: usize,
+}
+
+impl<P: Copy> DataPorts<P> {
+    /// Finds them by their names, and checks that they fit each other and that the pattern does not block for ever.
+    fn find(
+        name: &str,
+        pattern: &Pattern,
+        port: impl Fn(&str) -> Result<P, SimulationError>,
+        width: fn(P) -> u32,
+    ) -> Result<Self, SetupError> {
+        let port = |part: &str| port(&format!("{name}_{part}"));
+        let (data, valid) = (port("tdata")?, port("tvalid")?);
+        let (keep, last, user) = (port("tkeep").ok(), port("tlast").ok(), port("tuser").ok());
+        pattern.check().map_err(|reason| SetupError::Ports {
+            stream: name.to_owned(),
+            reason: reason.to_owned(),
+        })?;
+        Ok(Self {
+            data,
+            keep,
+            last,
+            user,
+            valid,
+            beat: beat_bytes(name, width(data), keep.map(width), last.is_some())?,
+        })
+    }
 }
 
 /// Bytes of one beat: the width of `tdata` in bytes; checked against `tkeep`.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pattern, PatternState, SetupError, StreamError, StreamFault, beat_bytes, hex_words};
+use super::{DataPorts, Pattern, PatternState, SetupError, StreamError, StreamFault, hex_words};
 use crate::bench::BenchError;
 use crate::simulation::{Input, Output, Simulation};
 
@@ -88,15 +88,16 @@ impl Sink {
         pattern: Pattern,
         checks: SinkChecks,
     ) -> Result<Self, SetupError> {
-        let required = |part: &str| simulation.output(&format!("{name}_{part}"));
-        let (data, valid) = (required("tdata")?, required("tvalid")?);
-        let (keep, last, user) = (required("tkeep").ok(), required("tlast").ok(), required("tuser").ok());
+        let ports = DataPorts::find(name, &pattern, |port| simulation.output(port), Output::width)?;
+        let DataPorts {
+            data,
+            keep,
+            last,
+            user,
+            valid,
+            beat,
+        } = ports;
         let ready = simulation.input(&format!("{name}_tready"))?;
-        pattern.check().map_err(|reason| SetupError::Ports {
-            stream: name.to_owned(),
-            reason: reason.to_owned(),
-        })?;
-        let beat = beat_bytes(name, data.width(), keep.map(Output::width), last.is_some())?;
         Ok(Self {
             name: name.to_owned(),
             data,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Frame, Pattern, PatternState, Random, SetupError, beat_bytes};
+use super::{DataPorts, Frame, Pattern, PatternState, Random, SetupError};
 use crate::simulation::{Input, Output, Simulation};
 
 /// When a frame was transferred, in clocks since the end of the reset.
@@ -54,15 +54,16 @@ impl Source {
         user_last_only: bool,
         seed: u64,
     ) -> Result<Self, SetupError> {
-        let required = |part: &str| simulation.input(&format!("{name}_{part}"));
-        let (data, valid) = (required("tdata")?, required("tvalid")?);
-        let (keep, last, user) = (required("tkeep").ok(), required("tlast").ok(), required("tuser").ok());
+        let ports = DataPorts::find(name, &pattern, |port| simulation.input(port), Input::width)?;
+        let DataPorts {
+            data,
+            keep,
+            last,
+            user,
+            valid,
+            beat,
+        } = ports;
         let ready = simulation.output(&format!("{name}_tready"))?;
-        pattern.check().map_err(|reason| SetupError::Ports {
-            stream: name.to_owned(),
-            reason: reason.to_owned(),
-        })?;
-        let beat = beat_bytes(name, data.width(), keep.map(Input::width), last.is_some())?;
         Ok(Self {
             name: name.to_owned(),
             data,

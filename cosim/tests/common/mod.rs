@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::test_runner::{Config, FileFailurePersistence};
-use spraynic_cosim::{Builder, Model, ModelSource, Verilator};
+use spraynic_cosim::{Builder, Model, ModelSource, SharedModel, Simulation, Verilator};
 
 /// False, with a message, when there is no Verilator; where CI is set, that is a failure.
 pub(crate) fn have_verilator() -> bool {
@@ -16,6 +16,15 @@ pub(crate) fn have_verilator() -> bool {
             false
         }
     }
+}
+
+/// A running model. There is a Verilator: ask [`have_verilator`] first.
+pub(crate) fn simulation(model: &SharedModel) -> Simulation {
+    let model = model.get().unwrap_or_else(|error| panic!("{error}"));
+    Simulation::new(
+        &model.expect("a Verilator: have_verilator says whether there is one"),
+        1,
+    )
 }
 
 /// Settings of a property: so many cases, and the seeds of its failures kept in `proptest-regressions/NAME.txt` of the crate.

@@ -5,12 +5,12 @@
 
 use spraynic_config::descriptor::SequenceOutcome;
 use spraynic_config::{NicConfig, Profile};
-use spraynic_rtl::{Bundle, Module, Signal};
+use spraynic_rtl::{Bundle, Module, Signal, Stream, cat_lsb_first};
 use spraynic_wire::{NackReason, NakCode, Syndrome};
 
 use super::entry::{Entered, is_any};
 use super::tables::{Access, LastAck, LastPacket, NextCnp, QueuePair, Space, Table, Window};
-use super::{Due, Operation, Pacing};
+use super::{Due, EVENT_BITS, Operation, Pacing};
 use crate::counter::{Counter, count_when};
 use crate::sweep::Sweep;
 
@@ -262,9 +262,8 @@ pub(super) fn judge<'a>(
 
     // CNPs.
     let marked = reported & roce & operation.congested;
-    let may_cnp = operation_time(m, &ahead)
-        .ge(cnps.word.from_ns)
-        .named("cnp_interval_over");
+    let now = operation_time(m, &ahead);
+    let may_cnp = now.ge(cnps.word.from_ns).named("cnp_interval_over");
     let cnp = (marked & may_cnp).named("gives_cnp");
     cnps.next
         .from_ns
@@ -330,6 +329,17 @@ pub(super) fn judge<'a>(
         register.set(kind & valid);
     }
 
+    // What takes effect, for a model that follows the order. Of a context, the second half is the whole.
+    let context_done = operation.context & second;
+    let kinds = cat_lsb_first(&[
+        operation.report,
+        operation.probe,
+        operation.answer,
+        context_done,
+        operation.timer & expires,
+    ]);
+    observe(m, valid & kinds.any(), now, &operation, kinds);
+
     let event = |name: &str, event: Signal<'a>| (event & valid).delayed(name);
     let dropped = (operation.probe & !probed) | (operation.answer & !answered);
     count_when(
@@ -379,6 +389,22 @@ pub(super) fn judge<'a>(
         deadline: ready.deadline.delayed("deadline_3"),
         epoch: spaces.next.epoch.delayed("epoch_3"),
     }
+}
+
+/// The order of what takes effect, for a model that follows it: a stream that does not wait.
+fn observe<'a>(m: Module<'a>, valid: Signal<'a>, now: Signal<'a>, operation: &Operation<'a>, kinds: Signal<'a>) {
+    let events = Stream::master(
+        m,
+        "m_axis_event",
+        EVENT_BITS,
+        "what took effect, in order: time of entry (64 bits), QPN (24), space (1), then one bit each for a report, a probe, an answer, a context write, a timer's SACK; tready is not looked at",
+    );
+    // An answer has no space.
+    let space = operation.space.gate(!operation.answer);
+    let event = cat_lsb_first(&[now, operation.qpn, space, kinds]);
+    events.data.set(event.zero_extend(EVENT_BITS));
+    events.valid.set(valid);
+    events.ready.ignore();
 }
 
 /// The time at which the operation in judgement entered.
