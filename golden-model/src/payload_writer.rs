@@ -146,9 +146,15 @@ impl PayloadWriter {
         }
     }
 
-    /// Takes a packet with its payload, `length` bytes, and gives the write that memory is asked for, if there is one.
+    /// Takes a packet with its payload, `length` bytes, and gives the write that memory is asked for, as beats, if there is one.
     pub fn take(&mut self, packet: &PayloadWrite, payload: &[u8]) -> Option<AlignedWrite> {
         debug_assert_eq!(payload.len(), usize::from(packet.length));
+        let write = self.accept(packet)?;
+        Some(AlignedWrite::new(write.address, payload, self.config.beat_bytes))
+    }
+
+    /// Takes a packet whose payload does not matter, and gives the write that memory is asked for, if there is one.
+    pub fn accept(&mut self, packet: &PayloadWrite) -> Option<MemoryWrite> {
         let writes = packet.length != 0 && !packet.discard;
         self.waiting.push_back((*packet, writes));
         count(&mut self.counters.packets);
@@ -157,7 +163,11 @@ impl PayloadWriter {
         }
         writes.then(|| {
             count(&mut self.counters.writes);
-            AlignedWrite::new(packet.address, payload, self.config.beat_bytes)
+            MemoryWrite {
+                address: packet.address,
+                length: packet.length,
+                ..MemoryWrite::default()
+            }
         })
     }
 

@@ -156,9 +156,8 @@ impl Requests {
     }
 
     fn commit(&mut self, write: &PayloadWrite, payload: &[u8], memory: &mut impl Memory, effects: &mut Effects) {
-        if let Some(aligned) = self.writer.take(write, payload) {
-            self.writer
-                .written(!memory.write_payload(aligned.write.address, payload));
+        if let Some(asked) = self.writer.accept(write) {
+            self.writer.written(!memory.write_payload(asked.address, payload));
         }
         while let Some(done) = self.writer.release() {
             effects.completions.extend(done.completion);
