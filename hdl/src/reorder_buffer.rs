@@ -4,10 +4,15 @@
 //! moves a window on. Payload never waits in it: the decision sends it past the pool, into a slot or nowhere. It never looks into payload and
 //! makes no answer. Theory of operation: `docs/src/blocks/reorder_buffer.md`.
 
+mod bus;
 mod context;
 mod decide;
+mod entry;
 mod issue;
+mod kept;
 mod op;
+mod port;
+mod queue;
 mod report;
 mod sizes;
 mod slots;
@@ -23,13 +28,18 @@ use spraynic_config::descriptor::{
 use spraynic_rtl::{AxiStream, Bundle, Context, Definition, Module, Signal, Stream, cat, cat_lsb_first};
 use spraynic_wire::{HeaderKind, Opcode};
 
+use bus::{OnBus, bus};
 use context::{ContextWires, context_writer};
 use decide::decide;
+use entry::{MapEntry, map_address};
 use issue::{Requests, is_one_of, issue};
+use kept::keep;
+use port::port;
+use queue::queue;
 use report::{Findings, report};
 use sizes::{Sizes, Sweep};
-use slots::{bus, free_slots, keep};
-use turn::{MapEntry, ReadOut, TurnWires, map_address, queue, turns};
+use slots::{ReadOut, free_slots, read_out};
+use turn::{TurnWires, turns};
 
 /// Clocks from the edge that takes a descriptor to the edge at which its report is offered, where nothing waits.
 pub const REPORT_LATENCY: u64 = 12;
@@ -112,7 +122,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     // Who may enter: what is on the bus, and what is to be reported, has its place.
     let arrival_done = m.wire("packet_done", 1);
     let packet_taken = m.wire("packet_enters", 1);
-    let bus_full = counted(m, "packets_on_bus", packet_taken, arrival_done, slots::ARRIVALS);
+    let bus_full = counted(m, "packets_on_bus", packet_taken, arrival_done, bus::ARRIVALS);
     let reports_full = counted(m, "packets_to_report", packet_taken, reports.fires(), REPORTS);
     let slots_suffice = m.wire("slots_suffice", 1);
     let room = (!bus_full & !reports_full & slots_suffice).named("room");
@@ -144,15 +154,16 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     facts.data.set(facts_of(&issued.received, &issued.context).pack());
     m.assert("facts_have_room", !facts.valid | facts.ready);
     let facts = stream_fifo::buffer(m, "u_facts", facts, REPORTS);
-    let (found, findings) = queue(
+    let found = queue(
         m,
         "findings",
         REPORTS,
         (reported.valid, reported.findings.pack()),
         reports.fires(),
     );
-    let findings = Findings::unpack(findings);
-    reports.valid.set(found & facts.valid);
+    let findings = Findings::unpack(found.word);
+    m.assert("what_is_found_has_its_facts", !found.valid | facts.valid);
+    reports.valid.set(found.valid);
     facts.ready.set(reports.fires());
     let report = [
         ("outcome", findings.outcome),
@@ -174,29 +185,22 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     // Turns, slots and the bus, which need each other.
     let kept = keep(&issued.received, &issued.context);
     let at_4 = decision.at_4;
-    let wire = |name: &str, width| m.wire(&format!("read_out_{name}"), width);
-    let read_out = ReadOut {
-        takes: wire("takes", 1),
-        busy: wire("busy", 1),
-        leaves: wire("leaves", 1),
-        leaves_needs: wire("leaves_needs", 1),
-        leaves_ends_group: wire("leaves_ends_group", 1),
-        arrival_done,
-    };
+    let of_slots = ReadOut::wires(m, &sizes);
     let returns = m.wire("slot_returns", 1);
     let returned = m.wire("slot_returned", sizes.slot_bits);
     let (slot_4, free_count) = if sizes.solar {
-        let free = free_slots(m, &sizes, decision.takes_slot, (returns, returned));
-        (free.offered.delayed("slot_4"), Some(free.count))
+        let free = free_slots(m, &sizes, at_4.stored, (returns, returned));
+        (free.offered.named("slot_4"), Some(free.count))
     } else {
         returns.ignore();
         returned.ignore();
         (m.lit(0, 1), None)
     };
+    let bus = bus(m, &sizes, payload, (issued.packet, kept), &decision, slot_4);
+    arrival_done.set(bus.done);
     let turns_idle = m.wire("no_turns", 1);
     let writer = context_writer(m, &sizes, contexts, &context_wires, &decision, turns_idle, sweep.active);
-    let mut entry = None;
-    let mut blocked = m.low();
+    let mut leaving = None;
     let mut walk_slot = m.lit(0, sizes.slot_bits);
     if sizes.has_rows() {
         let map = m.memory("map", sizes.rows() * sizes.window, MapEntry::width(&sizes));
@@ -209,7 +213,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
             m.low()
         };
         let number = m
-            .reg("packet_number", turn::NUMBER_BITS)
+            .reg("packet_number", bus::NUMBER_BITS)
             .reset(0)
             .doc("number of the packet in clock 4");
         number.ignore();
@@ -228,7 +232,8 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         );
         let read = m.wire("map_read", 1);
         let address = m.wire("map_read_address", map.address_width());
-        let word = map.read(read, address).delayed("map_word");
+        let reads = read.delayed("map_reads").reset(0);
+        let word = map.read(reads, address.delayed("map_address")).delayed("map_word");
         let turns = turns(
             m,
             &sizes,
@@ -237,7 +242,8 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
             reported.reach,
             writer.hold,
             word,
-            read_out,
+            of_slots,
+            arrival_done,
             &sweep,
         );
         let walks = writer.map_read;
@@ -248,13 +254,20 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         ));
         m.assert("one_reader_of_the_map", !(walks & turns.map_read));
         turns_idle.set(turns.idle);
-        entry = Some(turns.entry);
-        blocked = turns.blocked;
+        let on_bus = sizes
+            .solar
+            .then(|| OnBus::new(m, op_4.valid & op_4.packet, number, arrival_done));
+        let entry = (turns.entry_valid, turns.entry, turns.entry_taken);
+        let (out_of_slots, of_read_out) = read_out(m, &sizes, entry, on_bus, &bus.storing, turns.blocked);
+        of_slots.set(&of_read_out);
+        leaving = Some(out_of_slots);
         if sizes.solar {
             walk_slot = MapEntry::unpack(&sizes, word).slot;
         }
     } else {
         turn_wires.never(m);
+        of_slots.never();
+        bus.storing.ignore();
         turns_idle.set_lit(1);
         for unused in [
             writer.hold,
@@ -266,37 +279,10 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
             unused.ignore();
         }
     }
-    let bus = bus(
-        m,
-        &sizes,
-        payload,
-        (out, out_payload),
-        (issued.packet, kept),
-        &decision,
-        slot_4,
-        entry,
-        blocked,
-    );
-    read_out.takes.set(bus.takes);
-    read_out.busy.set(bus.busy);
-    read_out.leaves.set(bus.leaves);
-    read_out.leaves_needs.set(bus.leaves_needs);
-    read_out.leaves_ends_group.set(bus.leaves_ends_group);
-    if !sizes.has_rows() {
-        for unused in [
-            read_out.takes,
-            read_out.busy,
-            read_out.leaves,
-            read_out.leaves_needs,
-            read_out.leaves_ends_group,
-        ] {
-            unused.ignore();
-        }
-    }
-    arrival_done.set(bus.arrival_done);
+    port(m, &sizes, (out, out_payload), bus.passing, leaving);
     // From registers; the account hears of these slots later still.
-    returns.set((writer.frees | bus.returns).delayed("slot_returns_late").reset(0));
-    let slot = writer.frees.mux(walk_slot, bus.returned.resize(sizes.slot_bits));
+    returns.set((writer.frees | of_slots.returns).delayed("slot_returns_late").reset(0));
+    let slot = writer.frees.mux(walk_slot, of_slots.returned);
     returned.set(slot.delayed("slot_returned_late"));
     if let Some(count) = free_count {
         let _ = m.output_of("free_slots", count).doc("slots that hold no packet");
@@ -311,7 +297,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     slots_suffice.set(suffices.delayed("slots_sufficed").reset(0));
 
     observe(m, &decision);
-    count(m, &sizes, &decision, bus.retired, writer.frees);
+    count(m, &sizes, &decision, of_slots.retired, writer.frees);
     m.finish()
 }
 

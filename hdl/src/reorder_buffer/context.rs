@@ -6,6 +6,7 @@
 use super::decide::Decision;
 use super::issue::{ContextFields, Wanted};
 use super::sizes::{GROUP, GROUP_BITS, Sizes, lowest};
+use super::turn::{MAP_LATENCY, later};
 use crate::fields::Fields;
 use spraynic_config::Profile;
 use spraynic_config::descriptor::{Descriptor, QueuePairContext, QueuePairState};
@@ -37,7 +38,7 @@ pub(super) struct ContextWriter<'a> {
     pub(super) map_space: Signal<'a>,
     pub(super) map_index: Signal<'a>,
     pub(super) map_psn: Signal<'a>,
-    /// A slot that is freed: the one of the entry that was read two clocks before.
+    /// A slot that is freed: the one of the entry that was read `MAP_LATENCY` clocks before.
     pub(super) frees: Signal<'a>,
 }
 
@@ -203,6 +204,6 @@ pub(super) fn context_writer<'a>(
         map_space: walk_space,
         map_index: index,
         map_psn: psn_of_walk(lowest_bit),
-        frees: reads.delayed("walk_read").reset(0).delayed("walk_frees").reset(0),
+        frees: later(reads, "walk_read", MAP_LATENCY),
     }
 }

@@ -1,7 +1,8 @@
 //! The decision: what becomes of a packet, in one clock, with all that the operations before it have done.
 //!
 //! Clock 0 reads the tables, clock 1 has their words, clock 2 finds out where the PSN stands, clock 3 decides, clock 4 writes. A word
-//! that an operation in between changes is taken from there. Nothing else in the block changes these tables.
+//! that an operation in between changes is taken from there: from the registers of clock 4 in clocks 1 and 2, and of the operation directly
+//! ahead from its decision. Nothing else in the block changes these tables.
 
 use super::op::{Op, travels};
 use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep};
@@ -75,16 +76,44 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A table of `depth` words, read at `addresses[0]`, the address of the operation in clock 0.
+/// Where the operations of all clocks read one table, and which of them meet.
+#[derive(Debug, Clone, Copy)]
+struct Places<'a> {
+    read: Signal<'a>,
+    write: Signal<'a>,
+    /// The operation in clock 3 has the word of the one in clock 2, from a register; so on.
+    same_3_2: Signal<'a>,
+    same_4_2: Signal<'a>,
+    same_4_1: Signal<'a>,
+}
+
+impl<'a> Places<'a> {
+    fn new(name: &str, ops: &[Op<'a>; 5], address: impl Fn(&Op<'a>) -> Signal<'a>) -> Self {
+        let addresses = ops.map(|op| address(&op));
+        let same_3_2 = addresses[2].eq(addresses[1]).delayed(&format!("{name}_same_3_2"));
+        let same_4_2 = addresses[3].eq(addresses[1]).delayed(&format!("{name}_same_4_2"));
+        same_3_2.ignore();
+        same_4_2.ignore();
+        Self {
+            read: addresses[0],
+            write: addresses[4],
+            same_3_2,
+            same_4_2,
+            same_4_1: addresses[4].eq(addresses[1]),
+        }
+    }
+}
+
+/// A table of `depth` words.
 fn table<'a>(
     m: Module<'a>,
     name: &str,
     (depth, width): (u32, u32),
-    addresses: [Signal<'a>; 5],
+    places: Places<'a>,
     sweep: &Sweep<'a>,
 ) -> Table<'a> {
     let memory = m.memory(name, depth, width).read_during_write(ReadDuringWrite::New);
-    let read = memory.read(m.high(), addresses[0]);
+    let read = memory.read(m.high(), places.read);
     let wire = |what: &str, width| m.wire(&format!("{name}_{what}"), width);
     let (next, changes) = (wire("next", width), wire("changes", 1));
     let (next_of_packet, packet_changes) = (wire("next_of_packet", width), wire("packet_changes", 1));
@@ -93,18 +122,19 @@ fn table<'a>(
         left.delayed(&format!("{name}_4")),
         (changes | packet_changes).delayed(&format!("{name}_changed")).reset(0),
     );
-    let behind = |stage: usize, otherwise: Signal<'a>| {
-        let same = addresses[3].eq(addresses[stage]);
-        let by_packet = packet_changes & same;
-        by_packet.mux(next_of_packet, (changes & same).mux(next, otherwise))
-    };
-    let from_4 = changes_4 & addresses[4].eq(addresses[1]);
-    let early = behind(1, from_4.mux(next_4, read)).delayed(&format!("{name}_2"));
-    let now = behind(2, early).delayed(&format!("{name}_3"));
+    let word_2 = (changes_4 & places.same_4_1)
+        .mux(next_4, read)
+        .delayed(&format!("{name}_2"));
+    let early = (changes_4 & places.same_4_2).mux(next_4, word_2);
+    let same = places.same_3_2;
+    let otherwise = (changes & same).mux(next, early);
+    let now = (packet_changes & same)
+        .mux(next_of_packet, otherwise)
+        .delayed(&format!("{name}_3"));
     let (clears, clear_address) = sweep.of(depth);
     memory.write(
         clears | changes_4,
-        clears.mux(clear_address, addresses[4]),
+        clears.mux(clear_address, places.write),
         next_4.gate(!clears),
     );
     Table {
@@ -120,13 +150,8 @@ fn table<'a>(
 
 /// What the decision gives to the rest.
 pub(super) struct Decision<'a> {
-    pub(super) op_3: Op<'a>,
     pub(super) op_4: Op<'a>,
     pub(super) at_4: Decided<'a>,
-    /// Clock 3: the packet takes the slot that is offered.
-    pub(super) takes_slot: Signal<'a>,
-    /// Clock 3: the packet is given from the bus.
-    pub(super) passes: Signal<'a>,
 }
 
 /// Builds clocks 0 to 4 for the operations of clock 0.
@@ -136,9 +161,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let op_3 = op_2.delayed("3");
     let op_4 = op_3.delayed("4");
     let ops = [op_0, op_1, op_2, op_3, op_4];
-    let each = |address: &dyn Fn(&Op<'a>) -> Signal<'a>| [0, 1, 2, 3, 4].map(|stage: usize| address(&ops[stage]));
-
-    let windows = each(&|op| sizes.window_address(op.space, op.index));
+    let windows = Places::new("window", &ops, |op| sizes.window_address(op.space, op.index));
     let window_table = table(m, "windows", (sizes.windows(), Window::packed_width()), windows, sweep).without_packets();
     let count_table = sizes
         .has_rows()
@@ -147,10 +170,10 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         m,
         "credits",
         (sizes.queue_pairs, sizes.credit_bits()),
-        each(&|op| op.index),
+        Places::new("queue_pair", &ops, |op| op.index),
         sweep,
     );
-    let groups = each(&|op| group_address(sizes, op));
+    let groups = Places::new("group", &ops, |op| group_address(sizes, op));
     let depth = sizes.rows().max(1) * sizes.groups();
     let group_table = sizes
         .has_rows()
@@ -170,15 +193,18 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     // Clock 1 already knows by how much the operation ahead may move the base, so that clock 2 subtracts once.
     let psn_less_steps_2 = (op_1.psn - steps_2).delayed("psn_less_steps_2");
     let moves = m.wire("moves", 1);
-    let moved = (moves & windows[3].eq(windows[2])).named("base_moves_ahead");
+    let moved = (moves & windows.same_3_2).named("base_moves_ahead");
     let distance = (op_2.psn - base_2).named("distance_2");
     let distance_moved = (psn_less_steps_2 - base_2).named("distance_moved_2");
-    let place = |distance: Signal<'a>| {
+    let place = |distance: Signal<'a>, is_next: Signal<'a>| {
         let older = distance.msb();
         let beyond = !older & distance.part(sizes.window_bits, 23 - sizes.window_bits).any();
-        cat(&[older, beyond, !distance.any()])
+        cat(&[older, beyond, is_next])
     };
-    let place_3 = moved.mux(place(distance_moved), place(distance)).delayed("place_3");
+    // Whether it is the base is compared beside the subtraction.
+    let unmoved = place(distance, op_2.psn.eq(base_2));
+    let after_move = place(distance_moved, psn_less_steps_2.eq(base_2));
+    let place_3 = moved.mux(after_move, unmoved).delayed("place_3");
     let (older, beyond, is_next) = (place_3.bit(2), place_3.bit(1), place_3.bit(0));
 
     let bit_index = |op: &Op<'a>| op.psn.part(0, GROUP_BITS);
@@ -191,7 +217,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
             .collect();
         let clear_mask = spraynic_rtl::cat_lsb_first(&mask).delayed("clear_mask_3");
         let sets = m.wire("sets_bit", 1);
-        let same = groups[3].eq(groups[2]);
+        let same = groups.same_3_2;
         let set_ahead = sets & same & bit_index(&op_3).eq(bit_index(&op_2));
         let cleared_ahead = op_3.valid & op_3.advance & same & clear_mask.bit_at(bit_index(&op_2));
         let early = table.early.bit_at(bit_index(&op_2));
@@ -249,9 +275,10 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     });
 
     // What it does to the tables.
-    let advance = op_3.valid & op_3.advance;
-    let opens = (op_3.valid & op_3.open & op_3.in_table & !window.open).named("opens");
-    let closes = op_3.valid & op_3.close & op_3.in_table;
+    let kind_3 = |kind: Signal<'a>, name: &str| (op_2.valid & kind).delayed(&format!("is_{name}_3")).reset(0);
+    let advance = kind_3(op_2.advance, "advance");
+    let opens = (kind_3(op_2.open & op_2.in_table, "open") & !window.open).named("opens");
+    let closes = kind_3(op_2.close & op_2.in_table, "close");
     moves.set((passes & !mrc) | (advance & window.open));
     let next_window = Window {
         open: opens | (window.open & !closes),
@@ -289,7 +316,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let without_one = credits - credits.lit(1);
     let without_all = (credits.zero_extend(wide) - op_3.credits.zero_extend(wide)).part(0, sizes.credit_bits());
     let drops = closes & op_3.drop_credits;
-    let adds = op_3.valid & op_3.credit;
+    let adds = kind_3(op_2.credit, "credit");
     credit_table.next.set(adds.mux(added, without_all).gate(!drops));
     credit_table.changes.set(drops | adds | advance);
     credit_table.next_of_packet.set(without_one);
@@ -299,7 +326,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let (group, group_changed, group_before) = match (&group_table, clear_mask) {
         (Some(table), Some((clear_mask, sets))) => {
             sets.set(keeps);
-            let walks = op_3.valid & op_3.walk;
+            let walks = kind_3(op_2.walk, "walk");
             table.next.set((table.now & !clear_mask).gate(!walks));
             let changes = walks | (advance & window.open);
             table.changes.set(changes);
@@ -320,7 +347,8 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
             frees_all: closes & op_3.first,
             frees: advance & solar,
         };
-        account.build(slot_free, each(&|op| op.index.resize(sizes.reorder_bits())), sweep);
+        let places = Places::new("account", &ops, |op| op.index.resize(sizes.reorder_bits()));
+        account.build(slot_free, places, sweep);
     } else {
         slot_free.set_lit(0);
     }
@@ -342,11 +370,8 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         known,
     };
     Decision {
-        op_3,
         op_4,
         at_4: at_3.delayed("decided"),
-        takes_slot: stored,
-        passes: passes | repeats,
     }
 }
 
@@ -391,7 +416,7 @@ struct Account<'a, 'b> {
 }
 
 impl<'a> Account<'a, '_> {
-    fn build(&self, slot_free: Signal<'a>, addresses: [Signal<'a>; 5], sweep: &Sweep<'a>) {
+    fn build(&self, slot_free: Signal<'a>, places: Places<'a>, sweep: &Sweep<'a>) {
         let Self { m, sizes, .. } = *self;
         let bits = sizes.used_bits();
         let shared_at_first = sizes.slots - sizes.reorder * sizes.guaranteed;
@@ -400,7 +425,7 @@ impl<'a> Account<'a, '_> {
             .reset(shared_at_first)
             .doc("slots that are free and guaranteed to nobody");
         let may = sizes.may_reorder(m, self.op_3.index);
-        let used = table(m, "used_slots", (sizes.reorder, bits), addresses, sweep);
+        let used = table(m, "used_slots", (sizes.reorder, bits), places, sweep);
         used.early.ignore();
         let own = used.now.lt(used.now.lit(sizes.guaranteed)).named("has_guaranteed_slot");
         let some_shared = m.reg("shared_slots_left", 1).reset(1).doc("`shared_slots` is not 0");

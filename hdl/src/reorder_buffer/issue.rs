@@ -1,5 +1,8 @@
 //! Issue: chooses the operation of each clock. Packets go first; what the block wants for itself takes the clocks that they leave, and
-//! every fourth one if they leave none. A context write stops everything until both of its windows are done.
+//! one in five if they leave none. A context write stops everything until both of its windows are done.
+//!
+//! What the block wants is chosen a clock before and waits in a register, so that beside the packet only that register stands before the
+//! tables' addresses.
 
 use super::op::Op;
 use super::sizes::Sizes;
@@ -20,7 +23,7 @@ const MERGED_CREDITS: u64 = 15;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) valid: Signal<'a>,
-    /// It is issued in this clock: to be driven by `issue`.
+    /// It is taken in this clock, and issued in a later one before anything that is taken later: to be driven by `issue`.
     pub(super) issued: Signal<'a>,
     pub(super) space: Signal<'a>,
     pub(super) index: Signal<'a>,
@@ -134,27 +137,15 @@ pub(super) fn issue<'a>(
     });
     m.when(credit_issued, || credit_count.set_lit(0));
 
-    // Who is next.
-    let quiet = m.reg("quiet", 2).reset(0).doc("clocks in which nothing is issued");
-    let may_issue = (!quiet.any() & !sweeping).named("may_issue");
-    let others = (context.valid | ((advance.valid | scan.valid | walk.valid) & !context_fields.exclusive))
-        .named("others_wanted");
-    let credit_was_last = m.reg("credit_was_last", 1).reset(0);
-    let credit_first = (!empty & !context_fields.exclusive & !(others & credit_was_last)).named("credit_first");
-    let internal = (credit_first | others).named("internal_wanted");
-    let waited = m.reg("waited", 2).reset(0).doc("packets that went before");
-    let must_yield = m
-        .reg("packets_must_yield", 1)
-        .reset(0)
-        .doc("so many packets went before that another operation is due");
-    let open_for_packets = (may_issue & room & !context_fields.exclusive & !must_yield).named("packet_may_go");
-    descriptors.ready.set(open_for_packets);
-    let packet = descriptors.fires().named("packet_taken");
-    let goes = (may_issue & internal & !packet).named("internal_goes");
-    credit_issued.set(goes & credit_first);
-    // Whose turn it is among them does not depend on the packet: whether a packet goes is known late.
-    let mut free = !credit_first;
+    // What the block wants for itself: one of them waits in a register.
+    let waits = m.reg("internal_waits", 1).reset(0).doc("an operation of the block itself is to be issued");
     let others_may = !context_fields.exclusive;
+    let others = (context.valid | ((advance.valid | scan.valid | walk.valid) & others_may)).named("others_wanted");
+    let credit_was_last = m.reg("credit_was_last", 1).reset(0);
+    let credit_first = (!empty & others_may & !(others & credit_was_last)).named("credit_first");
+    let takes = (!waits & !sweeping).named("internal_taken");
+    credit_issued.set(takes & credit_first);
+    let mut free = !credit_first;
     let [context_next, advance_next, scan_next, walk_next] = [
         (context, m.high()),
         (advance, others_may),
@@ -164,19 +155,66 @@ pub(super) fn issue<'a>(
     .map(|(wanted, may)| {
         let next = free & wanted.valid & may;
         free = free & !(wanted.valid & may);
-        wanted.issued.set(goes & next);
+        wanted.issued.set(takes & next);
         next
     });
-    m.when(goes, || {
-        waited.set_lit(0);
-        credit_was_last.set(credit_first);
-    })
-    .else_when(packet & internal & waited.ne_lit(PATIENCE), || {
-        waited.set(waited + waited.lit(1));
-    });
+    m.when(takes & (credit_first | others), || credit_was_last.set(credit_first));
+    let choose = |pick: fn(&Wanted<'a>) -> Signal<'a>, otherwise: Signal<'a>| {
+        [
+            (walk, walk_next),
+            (scan, scan_next),
+            (advance, advance_next),
+            (context, context_next),
+        ]
+        .into_iter()
+        .fold(otherwise, |value, (wanted, next)| next.mux(pick(wanted), value))
+    };
+    let hold = |signal: Signal<'a>, name: &str| {
+        let register = m.reg(&format!("internal_{name}"), signal.width());
+        m.when(takes, || register.set(signal));
+        register
+    };
+    let is_context = hold(context_next, "is_context");
+    let opens = hold(context_fields.opens, "opens");
+    let is_credit = hold(credit_first, "is_credit");
+    let is_scan = hold(scan_next, "is_scan");
+    let is_advance = hold(advance_next, "is_advance");
+    let is_walk = hold(walk_next, "is_walk");
+    let internal_space = hold(choose(|wanted| wanted.space, m.low()), "space");
+    let internal_index = hold(choose(|wanted| wanted.index, credit_index), "index");
+    let internal_psn = hold(choose(|wanted| wanted.psn, m.lit(0, 24)), "psn");
+    let amount = hold(advance_fields.amount, "amount");
+    let internal_credits = hold(
+        credit_first.mux(credit_count.zero_extend(6), advance_fields.credits),
+        "credits",
+    );
+    let last = hold(advance_fields.last, "last");
+    let starved = hold(advance_fields.starved, "starved");
+    let profile = hold(context_fields.profile, "profile");
+    let drop_credits = hold(context_fields.drop_credits, "drop_credits");
+    let first = hold(context_fields.first, "first");
+
+    // Who is next: the packet, or that.
+    let quiet = m.reg("quiet", 2).reset(0).doc("clocks in which nothing is issued");
+    let may_issue = (!quiet.any() & !sweeping).named("may_issue");
+    let waited = m.reg("waited", 2).reset(0).doc("packets that went before");
+    let must_yield = m
+        .reg("packets_must_yield", 1)
+        .reset(0)
+        .doc("so many packets went before that another operation is due");
+    let stops_packets = context_fields.exclusive | (waits & is_context);
+    let open_for_packets = (may_issue & room & !stops_packets & !must_yield).named("packet_may_go");
+    descriptors.ready.set(open_for_packets);
+    let packet = descriptors.fires().named("packet_taken");
+    let goes = (may_issue & waits & !packet).named("internal_goes");
+    waits.set((waits & !goes) | (takes & (credit_first | others)));
+    m.when(goes, || waited.set_lit(0))
+        .else_when(packet & waits & waited.ne_lit(PATIENCE), || {
+            waited.set(waited + waited.lit(1));
+        });
     let is_due = waited.eq_lit(PATIENCE) | (packet & waited.eq_lit(PATIENCE - 1));
-    must_yield.set(internal & !goes & is_due);
-    m.when(context.issued, || quiet.set_lit(QUIET))
+    must_yield.set(waits & !goes & is_due);
+    m.when(goes & is_context, || quiet.set_lit(QUIET))
         .else_when(quiet.any(), || quiet.set(quiet - quiet.lit(1)));
 
     // The operation.
@@ -193,16 +231,6 @@ pub(super) fn issue<'a>(
         })
     };
     let read = is(Operation::ReadRequest);
-    let choose = |pick: fn(&Wanted<'a>) -> Signal<'a>, otherwise: Signal<'a>| {
-        [
-            (walk, walk_next),
-            (scan, scan_next),
-            (advance, advance_next),
-            (context, context_next),
-        ]
-        .into_iter()
-        .fold(otherwise, |value, (wanted, next)| next.mux(pick(wanted), value))
-    };
     let reth_length = |m: Module<'a>| {
         if sizes.roce {
             spraynic_rtl::cat(&[12, 13, 14, 15].map(|byte| fields.get("extension").part(8 * byte, 8)))
@@ -215,23 +243,23 @@ pub(super) fn issue<'a>(
     let op = Op {
         valid: packet | goes,
         packet,
-        credit: credit_issued,
-        open: context.issued & context_fields.opens,
-        close: context.issued & !context_fields.opens,
-        scan: scan.issued,
-        advance: advance.issued,
-        walk: walk.issued,
-        space: packet.mux(has_responses, choose(|wanted| wanted.space, m.low())),
-        index: packet.mux(index, choose(|wanted| wanted.index, credit_index)),
+        credit: goes & is_credit,
+        open: goes & is_context & opens,
+        close: goes & is_context & !opens,
+        scan: goes & is_scan,
+        advance: goes & is_advance,
+        walk: goes & is_walk,
+        space: packet.mux(has_responses, internal_space),
+        index: packet.mux(index, internal_index),
         in_table: !packet | (exists & wants_responses.eq(has_responses)),
-        psn: packet.mux(fields.get("psn"), choose(|wanted| wanted.psn, m.lit(0, 24))),
-        amount: advance_fields.amount,
-        credits: credit_issued.mux(credit_count.zero_extend(6), advance_fields.credits),
-        last: advance_fields.last,
-        starved: advance_fields.starved,
-        profile: context_fields.profile,
-        drop_credits: context_fields.drop_credits,
-        first: context_fields.first,
+        psn: packet.mux(fields.get("psn"), internal_psn),
+        amount,
+        credits: internal_credits,
+        last,
+        starved,
+        profile,
+        drop_credits,
+        first,
         needs: is_one_of(opcode, takes_receive_request),
         answered: read | is(Operation::CompareSwap) | is(Operation::FetchAdd),
         trimmed: fields.get("trimmed"),
