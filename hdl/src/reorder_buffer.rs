@@ -20,7 +20,7 @@ mod turn;
 
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
-use crate::{skid_buffer, stream_fifo};
+use crate::skid_buffer;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     Descriptor, PacketContext, QueuePairContext, ReceivedPacket, SequenceOutcome, SequenceReport, SequencedPacket,
@@ -42,11 +42,11 @@ use slots::{ReadOut, free_slots, read_out};
 use turn::{TurnWires, turns};
 
 /// Clocks from the edge that takes a descriptor to the edge at which its report is offered, where nothing waits.
-pub const REPORT_LATENCY: u64 = 12;
+pub const REPORT_LATENCY: u64 = 7;
 /// The same for a packet that passes by the pool, if its payload is there.
 pub const PASS_LATENCY: u64 = 6;
 /// Packets between their descriptor and their report.
-const REPORTS: u32 = 32;
+const REPORTS: u32 = 16;
 /// Free slots that suffice for the packets in the pipeline.
 const SLOTS_IN_FLIGHT: u64 = 8;
 
@@ -149,11 +149,8 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     let reported = report(m, &sizes, &decision, &sweep);
 
     // The report: facts of the packet, and what was found.
-    let facts = Stream::wires(m, "facts", SequenceReport::width());
-    facts.valid.set(issued.packet);
-    facts.data.set(facts_of(&issued.received, &issued.context).pack());
-    m.assert("facts_have_room", !facts.valid | facts.ready);
-    let facts = stream_fifo::buffer(m, "u_facts", facts, REPORTS);
+    let facts = facts_of(&issued.received, &issued.context).pack();
+    let facts = queue(m, "facts", REPORTS, (issued.packet, facts), reports.fires());
     let found = queue(
         m,
         "findings",
@@ -164,7 +161,6 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     let findings = Findings::unpack(found.word);
     m.assert("what_is_found_has_its_facts", !found.valid | facts.valid);
     reports.valid.set(found.valid);
-    facts.ready.set(reports.fires());
     let report = [
         ("outcome", findings.outcome),
         ("cumulative", findings.cumulative),
@@ -173,7 +169,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         ("near", findings.near),
         ("bitmap", findings.bitmap),
     ];
-    let facts = Fields::unpack::<SequenceReport>(facts.data);
+    let facts = Fields::unpack::<SequenceReport>(facts.word);
     for (name, _) in report {
         facts.get(name).ignore();
     }

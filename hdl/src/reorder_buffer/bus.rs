@@ -1,13 +1,12 @@
 //! The bus: the payload of each packet goes past the pool to the port, into a slot or nowhere, as was decided for it. It decides nothing.
 
 use super::decide::Decision;
-use super::kept::{describe, kept_bits};
+use super::kept::describe;
 use super::port::Leaving;
 use super::queue::queue;
 use super::sizes::Sizes;
 use super::slots::Storing;
-use crate::stream_fifo;
-use spraynic_rtl::{AxiStream, Bundle, MemoryHandle, MemoryStyle, Module, Signal, Stream, bundle, cat_lsb_first};
+use spraynic_rtl::{AxiStream, Bundle, MemoryHandle, MemoryStyle, Module, Signal, bundle, cat_lsb_first};
 
 /// Packets between `s_axis_descriptor` and the end of their payload.
 pub(super) const ARRIVALS: u32 = 16;
@@ -86,11 +85,7 @@ pub(super) fn bus<'a>(
     payload.user.ignore();
     let done = m.wire("arrival_done", 1);
     // The packet, its decision and its payload meet here.
-    let waiting = Stream::wires(m, "arrival", kept_bits());
-    waiting.valid.set(taken);
-    waiting.data.set(kept);
-    m.assert("arrivals_have_room", !taken | waiting.ready);
-    let arrival = stream_fifo::buffer(m, "u_arrivals", waiting, ARRIVALS);
+    let arrival = queue(m, "arrivals", ARRIVALS, (taken, kept), done);
     let (op_4, at_4) = (decision.op_4, decision.at_4);
     let decided = Disposition {
         passes: at_4.gives,
@@ -117,7 +112,7 @@ pub(super) fn bus<'a>(
         first: begins,
         last: ends,
         has_payload,
-        descriptor: describe(m, arrival.data, disposition.duplicate).pack(),
+        descriptor: describe(m, arrival.word, disposition.duplicate).pack(),
         data: payload.data,
         keep: payload.keep,
         fires: m.wire("passing_fires", 1),
@@ -126,7 +121,6 @@ pub(super) fn bus<'a>(
     let moves = (elsewhere | passing.fires).named("arrival_moves");
     done.set(moves & ends);
     payload.ready.set(moves & has_payload);
-    arrival.ready.set(done);
     m.when(moves, || {
         begins.set(ends);
         beat_number.set((beat_number + beat_number.lit(1)).gate(!ends));
@@ -138,7 +132,7 @@ pub(super) fn bus<'a>(
             slot,
             beat: beat_number,
             data: payload.data,
-            kept: arrival.data,
+            kept: arrival.word,
         },
         done,
     }

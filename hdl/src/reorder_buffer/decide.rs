@@ -35,9 +35,11 @@ travels! {
         window,
         /// Packets received that the window has not moved over.
         count,
-        /// The bits of the group, and whether they have changed.
+        /// The bits of the group as they are now, and whether they have changed.
         group,
         group_changed,
+        /// The window has moved on, or begun.
+        moved,
         /// The bits as they were.
         group_before,
         /// A bit was set: the packet is in slot or given.
@@ -150,6 +152,8 @@ fn table<'a>(
 
 /// What the decision gives to the rest.
 pub(super) struct Decision<'a> {
+    pub(super) op_2: Op<'a>,
+    pub(super) op_3: Op<'a>,
     pub(super) op_4: Op<'a>,
     pub(super) at_4: Decided<'a>,
 }
@@ -327,8 +331,12 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         (Some(table), Some((clear_mask, sets))) => {
             sets.set(keeps);
             let walks = kind_3(op_2.walk, "walk");
-            table.next.set((table.now & !clear_mask).gate(!walks));
-            let changes = walks | (advance & window.open);
+            // As it is where nothing changes it, because the report takes it from here.
+            let clears = advance & window.open;
+            table
+                .next
+                .set((table.now & !clear_mask.gate(clears)).gate(!walks));
+            let changes = walks | clears;
             table.changes.set(changes);
             table.next_of_packet.set(table.now | one_hot);
             table.packet_changes.set(keeps);
@@ -363,6 +371,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         count,
         group,
         group_changed,
+        moved: (moves & !roce) | opens,
         group_before,
         keeps,
         credits: credits_left,
@@ -370,6 +379,8 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         known,
     };
     Decision {
+        op_2,
+        op_3,
         op_4,
         at_4: at_3.delayed("decided"),
     }

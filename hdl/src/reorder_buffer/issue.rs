@@ -127,15 +127,12 @@ pub(super) fn issue<'a>(
     let credit_count = m.reg("credit_count", 4).reset(0).doc("credits to add");
     let (index, exists) = qpn_of(credits.data);
     let empty = !credit_count.any();
+    // Whether one can join does not depend on whether those before are issued in this clock.
     let joins = credit_index.eq(index) & credit_count.ne_lit(MERGED_CREDITS);
-    credits
-        .ready
-        .set((!exists | ((empty | joins) & !credit_issued) | (credit_issued & empty)) & !sweeping);
-    m.when(credits.fires() & exists, || {
-        credit_index.set(index);
-        credit_count.set(credit_count + credit_count.lit(1));
-    });
-    m.when(credit_issued, || credit_count.set_lit(0));
+    credits.ready.set((!exists | empty | joins) & !sweeping);
+    let counts = credits.fires() & exists;
+    m.when(counts, || credit_index.set(index));
+    credit_count.set(credit_count.gate(!credit_issued) + counts.zero_extend(4));
 
     // What the block wants for itself: one of them waits in a register.
     let waits = m.reg("internal_waits", 1).reset(0).doc("an operation of the block itself is to be issued");

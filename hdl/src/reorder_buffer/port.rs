@@ -39,7 +39,11 @@ pub(super) fn port<'a>(
     let (gives_word, gives_beat) = (m.wire("gives_word", 1), m.wire("gives_beat", 1));
     let words = queue(m, "words_out", WAITING, (gives_word, word), out.fires());
     let beats = queue(m, "beats_out", WAITING, (gives_beat, beat), out_payload.fires());
-    let room = (!words.full & !beats.full).named("port_has_room");
+    // What leaves in this clock and in the next is not counted yet.
+    let some = |held: Signal<'a>| held.lt(held.lit(WAITING - 2));
+    let room = (some(words.held) & some(beats.held))
+        .delayed("port_has_room")
+        .reset(0);
     let pack = |leaving: &Leaving<'a>| cat_lsb_first(&[leaving.data, leaving.keep, leaving.last]);
     match reading {
         None => {

@@ -9,8 +9,8 @@ pub(super) struct Queue<'a> {
     pub(super) valid: Signal<'a>,
     /// The oldest word, out of the RAM.
     pub(super) word: Signal<'a>,
-    /// It must not be pushed: a register, which does not look at `pop`.
-    pub(super) full: Signal<'a>,
+    /// Words that it holds: a register.
+    pub(super) held: Signal<'a>,
 }
 
 /// A queue of `depth` words, a power of two. A word stands at its end in the clock behind `push`.
@@ -27,26 +27,22 @@ pub(super) fn queue<'a>(
     let tail = m.reg(&format!("{name}_tail"), bits).reset(0);
     let held = m.reg(&format!("{name}_held"), bits + 1).reset(0);
     let valid = m.reg(&format!("{name}_valid"), 1).reset(0);
-    let full = m.reg(&format!("{name}_full"), 1).reset(0);
     memory.write(push, tail, word);
     m.when(push, || tail.set(tail + tail.lit(1)));
     m.when(pop, || head.set(head + head.lit(1)));
     m.when(push & !pop, || {
         held.set(held + held.lit(1));
         valid.set_lit(1);
-        full.set(held.eq_lit(depth - 1));
     })
     .else_when(pop & !push, || {
         held.set(held - held.lit(1));
         valid.set(held.ne_lit(1));
-        full.set_lit(0);
     });
-    full.ignore();
-    m.assert(&format!("{name}_has_room"), !(push & full));
+    m.assert(&format!("{name}_has_room"), !(push & held.msb()));
     m.assert(&format!("{name}_has_a_word"), !(pop & !valid));
     Queue {
         valid,
         word: memory.read_now(head),
-        full,
+        held,
     }
 }

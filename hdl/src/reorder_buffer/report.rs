@@ -1,10 +1,11 @@
-//! The report: what the window looks like behind an operation. It has no loop: a snapshot of the bitmap, taken in the clock of the write
-//! (clock 4), goes through the search for the first missing PSN and two cuts of 64 bits.
+//! The report: what the window looks like behind an operation. It works on a snapshot of the bitmap that is taken with the operation's own
+//! write (clock 4); its only loop is which groups have a hole, which is kept beside the bitmap.
 //!
-//! Clock 5: the row comes out of the RAM. 6: full groups, and the base's own group. 7: the group of the first missing PSN. 8: its place in the
-//! group. 9: its distance from the base and from the packet; words for `near`. 10: `cumulative`, `near`; words for `bitmap`. 11: `bitmap`.
+//! Clock 4: the group of the first missing PSN; the row comes out of its RAM. 5: words for `near` and `bitmap`; the four bits that the first
+//! missing PSN is among. 6: its place; both are shifted there; `cumulative`.
 
 use super::decide::{Decision, Window};
+use super::op::Op;
 use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep, lowest};
 use spraynic_config::descriptor::SequenceOutcome;
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, cat_lsb_first, index_width};
@@ -21,7 +22,7 @@ bundle! {
     }
 }
 
-/// How far a window can move, as of clock 10.
+/// How far a window can move, as of clock 7.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reach<'a> {
     pub(super) valid: Signal<'a>,
@@ -43,7 +44,7 @@ pub(super) struct Reach<'a> {
 
 /// The report pipeline.
 pub(super) struct Reports<'a> {
-    /// Clock 11: a packet's findings.
+    /// Clock 6: a packet's findings.
     pub(super) valid: Signal<'a>,
     pub(super) findings: Findings<'a>,
     pub(super) reach: Reach<'a>,
@@ -61,52 +62,127 @@ fn follow<'a>(signal: Signal<'a>, name: &str, clocks: std::ops::RangeInclusive<u
     stages
 }
 
-/// The three words of the row from a group on: whichever bit of the first one 64 bits begin at, they hold them.
-fn words_from<'a>(sizes: &Sizes, row: Signal<'a>, group: Signal<'a>) -> Signal<'a> {
+/// What clock 4 knows of the bitmap behind its operation.
+struct Bitmap<'a> {
+    /// The first missing PSN is in the base's group, at or behind the base.
+    own: Signal<'a>,
+    /// Nothing is missing: the window is full.
+    full: Signal<'a>,
+    /// The group that the first missing PSN is in; that of the base if the window is full.
+    group: Signal<'a>,
+    /// All bits, the operation's own included; none of a window that has no bitmap.
+    row: Signal<'a>,
+    /// By bit: the base's place in its group is behind it.
+    below: Signal<'a>,
+}
+
+/// Keeps the bitmap, and which of its groups have a hole; `own` is kept too, because only who reads the base's group could tell it.
+fn bitmap<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>, has_row: Signal<'a>) -> Bitmap<'a> {
+    let (op_2, op_3, op_4, at_4) = (decision.op_2, decision.op_3, decision.op_4, decision.at_4);
+    let row_of = |op: &Op<'a>| sizes.row_address(op.space, op.index);
+    let (clears, clear_address) = sweep.of(sizes.rows());
     let groups = sizes.groups();
-    let words: Vec<_> = (0..3)
-        .map(|step| {
-            let choices: Vec<_> = (0..groups)
-                .map(|index| row.part((index + step) % groups * GROUP, GROUP))
-                .collect();
-            group.select(&choices)
-        })
+    let base = Window::unpack(at_4.window).base;
+    let base_group = sizes.group_of(base);
+    let base_bit = base.part(0, GROUP_BITS);
+    let group = sizes.group_of(op_4.psn);
+    let here: Vec<_> = (0..groups).map(|index| group.eq_lit(index)).collect();
+
+    // Holes: of the operation directly ahead from clock 4, of others out of the RAM.
+    let holes = m
+        .memory("holes", sizes.rows(), groups + 1)
+        .read_during_write(ReadDuringWrite::New);
+    let next = m.wire("holes_next", groups + 1);
+    let changes = (at_4.valid & has_row & (at_4.group_changed | at_4.moved)).named("holes_change");
+    let same = row_of(&op_3).eq(row_of(&op_2)).delayed("row_same_4_3");
+    let kept = holes.read(m.high(), row_of(&op_2));
+    let kept_4 = (changes & same).mux(next, kept).delayed("holes_4");
+    holes.write(
+        clears | changes,
+        clears.mux(clear_address, row_of(&op_4)),
+        next | clears.repeat(groups + 1),
+    );
+    let (others, own_before) = (kept_4.part(0, groups), kept_4.msb());
+    let hole_here = (!at_4.group.all()).named("group_has_hole");
+    let with = |hole: Signal<'a>| {
+        let bits: Vec<_> = others
+            .to_bits()
+            .into_iter()
+            .zip(&here)
+            .map(|(other, here)| here.mux(hole, other))
+            .collect();
+        cat_lsb_first(&bits)
+    };
+    let below: Vec<_> = (0..GROUP).map(|bit| base_bit.gt(base_bit.lit(bit))).collect();
+    let below = cat_lsb_first(&below);
+    let own_of_group = (!at_4.group & !below).any();
+    let own_of_next = at_4.moved.mux(base_group.select(&others.to_bits()), own_before);
+    let own = group.eq(base_group).mux(own_of_group, own_of_next);
+    next.set(cat(&[own, with(hole_here)]));
+    let own = (own | !has_row).named("own_group_has_hole");
+
+    // The first group with a hole behind the base's one, which comes last; for both cases of the operation's own group.
+    let search = |holes: Signal<'a>| {
+        let behind: Vec<_> = (0..groups)
+            .map(|index| holes.bit(index) & base_group.lt(base_group.lit(index)))
+            .collect();
+        let ((behind, behind_group), (any, first_group)) = (lowest(&behind), lowest(&holes.to_bits()));
+        (any, behind.mux(behind_group, first_group))
+    };
+    let (_, with_hole) = search(with(m.high()));
+    let (others_any, without_hole) = search(with(m.low()));
+    let full = (!own & !hole_here & !others_any).named("window_is_full");
+    let found = hole_here.mux(with_hole, without_hole);
+    let group = (own | full).mux(base_group, found).named("missing_group");
+
+    // The row is read a clock before, so that it has all that the operations ahead wrote.
+    let rows = m
+        .memory("rows", sizes.rows(), sizes.window)
+        .strobes(GROUP)
+        .read_during_write(ReadDuringWrite::New);
+    let strobe = cat_lsb_first(&here);
+    rows.write_strobed(
+        clears | at_4.group_changed,
+        clears.mux(clear_address, row_of(&op_4)),
+        at_4.group.gate(!clears).repeat(groups),
+        clears.mux(strobe.lit(0), strobe) | clears.repeat(groups),
+    );
+    let row = rows.read(m.high(), row_of(&op_3));
+    let words: Vec<_> = (0..groups)
+        .zip(&here)
+        .map(|(index, here)| here.mux(at_4.group, row.part(index * GROUP, GROUP)).gate(has_row))
         .collect();
-    cat_lsb_first(&words)
+    Bitmap {
+        own,
+        full,
+        group,
+        row: cat_lsb_first(&words),
+        below,
+    }
 }
 
-/// The 64 bits from the place in the first word on, as far as the window reaches: `room` PSNs.
-fn cut<'a>(words: Signal<'a>, place: Signal<'a>, room: Signal<'a>) -> Signal<'a> {
-    let m = place.module();
-    let shifted = (words >> place).part(0, 64);
-    let all = (room >> 6).any();
-    let few = room.part(0, 6);
-    let inside: Vec<_> = (0..64u32).map(|bit| all | few.gt(m.lit(bit, 6))).collect();
-    shifted & cat_lsb_first(&inside)
-}
-
-/// Builds clocks 4 to 11.
+/// Builds clocks 2 to 7.
 pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>) -> Reports<'a> {
     let (op_4, at_4) = (decision.op_4, decision.at_4);
-    let window_4 = Window::unpack(at_4.window);
-    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=11);
+    let base_4 = Window::unpack(at_4.window).base;
+    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=6);
     for stage in &packet {
         let _ = stage.reset(0);
     }
-    let outcome = follow(at_4.outcome, "outcome", 5..=11);
-    let known = follow(at_4.known, "known", 5..=11);
-    let base = follow(window_4.base, "base", 5..=10);
-    let count = follow(at_4.count, "count", 5..=10);
+    let outcome = follow(at_4.outcome, "outcome", 5..=6);
+    let known = follow(at_4.known, "known", 5..=6);
+    let base = follow(base_4, "base", 5..=7);
+    let base_5 = base[0];
+    let of_known = |signal: Signal<'a>| signal.gate(known[1]);
 
     if !sizes.has_rows() {
         // roce alone: the first missing PSN is the base.
-        let cumulative = base[5] - base[5].lit(1);
-        let cumulative = cumulative.gate(known[5]).delayed("cumulative_11");
+        let cumulative = (base_5 - base_5.lit(1)).delayed("cumulative_6");
         return Reports {
-            valid: packet[6],
+            valid: packet[1],
             findings: Findings {
-                outcome: outcome[6],
-                cumulative,
+                outcome: outcome[1],
+                cumulative: of_known(cumulative),
                 beyond_gap: m.lit(0, 11),
                 far: m.lit(0, 8),
                 near: m.lit(0, 64),
@@ -116,129 +192,115 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
         };
     }
 
-    // Clock 4: the write, and the read behind it.
-    let rows = m
-        .memory("rows", sizes.rows(), sizes.window)
-        .strobes(GROUP)
-        .read_during_write(ReadDuringWrite::New);
-    let row_address = sizes.row_address(op_4.space, op_4.index);
+    // Clock 4.
     let has_row = if sizes.mrc {
         m.high()
     } else {
         sizes.may_reorder(m, op_4.index)
     };
-    let (clears, clear_address) = sweep.of(sizes.rows());
-    let group_4 = op_4.psn.part(GROUP_BITS, sizes.group_index_bits());
-    let strobe = m.lit(1, sizes.groups()) << group_4;
-    rows.write_strobed(
-        clears | at_4.group_changed,
-        clears.mux(clear_address, row_address),
-        at_4.group.gate(!clears).repeat(sizes.groups()),
-        clears.mux(strobe.lit(0), strobe) | clears.repeat(sizes.groups()),
-    );
-    let has_rows = follow(has_row, "has_row", 5..=10);
-    let row_5 = rows.read(m.high(), row_address).gate(has_rows[0]);
-    let row = follow(row_5, "row", 6..=10);
-    let from_base = follow(op_4.psn - window_4.base, "from_base", 5..=10);
-    let psn_place = follow(op_4.psn.part(0, sizes.window_bits), "psn_place", 5..=9);
+    let bitmap = bitmap(m, sizes, decision, sweep, has_row);
+    let groups = sizes.groups();
+    let index_bits = sizes.group_index_bits();
+    let psn_bit = op_4.psn.part(0, GROUP_BITS);
+    let base_bit = base_4.part(0, GROUP_BITS);
+    let refused = at_4.outcome.ge(at_4.outcome.lit(SequenceOutcome::Closed as u8));
+    let older = (op_4.psn - base_4).msb();
+    let up_to: Vec<_> = (0..GROUP).map(|bit| psn_bit.ge(psn_bit.lit(bit))).collect();
+    let row_5 = bitmap.row.delayed("row_5");
+    let below_5 = bitmap.below.delayed("below_base_5");
+    let up_to_psn_5 = cat_lsb_first(&up_to).delayed("up_to_psn_5");
+    let psn_below_base_5 = psn_bit.lt(base_bit).delayed("psn_below_base_5");
+    let may_be_ahead_5 = (!refused & !older & !bitmap.full).delayed("psn_may_be_ahead_5");
+    let own_5 = bitmap.own.delayed("own_group_5");
+    let full_5 = bitmap.full.delayed("window_full_5");
+    let group_5 = bitmap.group.delayed("missing_group_5");
+    let psn_group_5 = sizes.group_of(op_4.psn).delayed("psn_group_5");
+    let base_group_5 = sizes.group_of(base_5);
+    let base_place_5 = base_5.part(0, sizes.window_bits);
+    let count_5 = at_4.count.delayed("count_5");
+
+    // Clock 5. Groups are counted from the one of the first missing PSN on; the window ends in that of the base, before the base's own bit.
+    let wide = index_bits + 1;
+    let groups_to = |group: Signal<'a>| group - group_5;
+    let at_end = base_group_5.eq(group_5);
+    let end = cat(&[at_end & own_5, groups_to(base_group_5)]).named("groups_to_end");
+    let psn_there = psn_group_5.eq(group_5);
+    let second = (psn_there & at_end & own_5 & psn_below_base_5).named("psn_at_the_far_end");
+    let to_psn = cat(&[second, groups_to(psn_group_5)]).named("groups_to_psn");
+    let before_end = to_psn.lt(end) | (to_psn.eq(end) & psn_below_base_5);
+    let ahead = (may_be_ahead_5 & (second | (!psn_there & before_end))).named("psn_is_ahead");
+    // So many blocks of two groups ahead, if the PSN's bit is below the missing one's; one more if not, where the count of groups is even.
+    let blocks = ((to_psn - to_psn.lit(1)) >> 1).gate(ahead).named("blocks_ahead");
+    let words: Vec<_> = (0..groups).map(|index| row_5.part(index * GROUP, GROUP)).collect();
+    let word = |step: Signal<'a>| {
+        let from = (group_5 + step.part(0, index_bits)).select(&words);
+        from & (below_5 | step.lt(end).repeat(GROUP)) & step.le(end).repeat(GROUP) & !full_5.repeat(GROUP)
+    };
+    let near_words: Vec<_> = (0..3u32).map(|step| word(m.lit(step.min(groups), wide))).collect();
+    // The steps of a block that is ahead do not go round: what would is not looked at.
+    let far_words: Vec<_> = (0..5u32)
+        .map(|step| word((blocks << 1).part(0, wide) + m.lit(step.min(groups), wide)))
+        .collect();
+    let near_6 = cat_lsb_first(&near_words).delayed("near_words_6");
+    let far_6 = cat_lsb_first(&far_words).delayed("far_words_6");
+    let free = (!group_5.select(&words) & !(below_5 & own_5.repeat(GROUP))).named("missing_in_group");
+    let nibbles: Vec<_> = (0..GROUP / 4).map(|nibble| free.part(4 * nibble, 4).any()).collect();
+    let nibble_6 = lowest(&nibbles).1.delayed("missing_nibble_6");
+    let free_6 = free.delayed("missing_in_group_6");
+    let borrows_6 = (!(free & up_to_psn_5).any()).delayed("psn_below_missing_6");
+    let even_6 = (ahead & !to_psn.bit(0)).delayed("psn_even_6");
+    let blocks_6 = blocks.delayed("blocks_6");
+    let one_more_6 = (blocks + blocks.lit(1)).delayed("blocks_and_one_6");
+    let group_6 = group_5.delayed("missing_group_6");
+    let full_6 = full_5.delayed("window_full_6");
+    let base_place_6 = base_place_5.delayed("base_place_6");
+    let count_from_base_6 = (count_5.part(0, sizes.window_bits) + base_place_5).delayed("count_from_base_6");
+    // The first missing PSN's high bits, and those of the PSN before it if they differ.
+    let wraps = group_5.lt(base_group_5) | (at_end & !own_5);
+    let high = base_5.part(sizes.window_bits, 24 - sizes.window_bits);
+    let high_6 = (high + wraps.zero_extend(high.width())).delayed("missing_high_6");
+    let high_less_6 = (high - (!wraps).zero_extend(high.width())).delayed("missing_high_less_one_6");
 
     // Clock 6.
-    let (base_group, base_bit) = {
-        let place = base[1].part(0, sizes.window_bits);
-        (
-            place.part(GROUP_BITS, sizes.group_index_bits()),
-            place.part(0, GROUP_BITS),
-        )
+    let choices: Vec<_> = (0..GROUP / 4).map(|nibble| free_6.part(4 * nibble, 4)).collect();
+    let (_, bit) = lowest(&nibble_6.select(&choices).to_bits());
+    let shift = |words: Signal<'a>| {
+        let by_nibbles = (words >> cat(&[nibble_6, m.lit(0, 2)])).part(0, 67);
+        (by_nibbles >> bit).part(0, 64)
     };
-    let words: Vec<_> = (0..sizes.groups())
-        .map(|group| row[0].part(group * GROUP, GROUP))
-        .collect();
-    let holes: Vec<_> = words.iter().map(|word| !word.all()).collect();
-    let holes_7 = cat_lsb_first(&holes).delayed("groups_with_holes_7");
-    let below: Vec<_> = (0..GROUP).map(|bit| base_bit.gt(base_bit.lit(bit))).collect();
-    let own_free = (!base_group.select(&words) & !cat_lsb_first(&below)).delayed("own_free_7");
-    let base_group_7 = base_group.delayed("base_group_7");
-    // Clock 7.
-    let own = own_free.any();
-    let is_behind: Vec<_> = (0..sizes.groups())
-        .map(|group| holes_7.bit(group) & base_group_7.lt(base_group_7.lit(group)))
-        .collect();
-    let (behind, behind_index) = lowest(&is_behind);
-    let (before, before_index) = lowest(&holes_7.to_bits());
-    let chosen = own.mux(base_group_7, behind.mux(behind_index, before_index));
-    let group_8 = chosen.delayed("missing_group_8");
-    let own_8 = own.delayed("own_group_8");
-    let own_free_8 = own_free.delayed("own_free_8");
-    let full_8 = (!own & !behind & !before).delayed("window_full_8");
-    // Clock 8.
-    let words_8: Vec<_> = (0..sizes.groups())
-        .map(|group| row[2].part(group * GROUP, GROUP))
-        .collect();
-    let free = own_8.mux(own_free_8, !group_8.select(&words_8));
-    let (_, free_bit) = lowest(&free.to_bits());
-    let missing_9 = cat(&[group_8, free_bit]).delayed("missing_place_9");
-    let full_9 = full_8.delayed("window_full_9");
-    // Clock 9: a full window is as long as it is; there is no room behind it, so that its `missing_place` says nothing.
-    let base_place = base[4].part(0, sizes.window_bits);
-    let steps = (missing_9 - base_place).gate(!full_9);
-    let run_10 = cat(&[full_9, steps]).delayed("run_10");
-    let empty = missing_9.eq(base_place).named("nothing_behind_base");
-    let room = cat(&[empty, base_place - missing_9]).gate(!full_9);
-    let room_10 = room.delayed("room_10");
-    let missing_10 = missing_9.delayed("missing_place_10");
-    let base_less_one_10 = (base[4] - base[4].lit(1)).delayed("base_less_one_10");
-    let group_of = |place: Signal<'a>| place.part(GROUP_BITS, sizes.group_index_bits());
-    let ahead_10 = (psn_place[4] - missing_9).delayed("psns_ahead_of_missing_10");
-    let near_words = words_from(sizes, row[3], group_of(missing_9)).delayed("near_words_10");
-    // Clock 10.
-    let near = cut(near_words, missing_10.part(0, GROUP_BITS), room_10);
-    let near_11 = near.delayed("near_11");
-    let cumulative = base_less_one_10 + run_10.zero_extend(24);
-    let cumulative_11 = cumulative.delayed("cumulative_11");
-    let beyond_11 = (count[5] - run_10).delayed("beyond_gap_11");
-    // A PSN of the window is ahead of the first missing one if it comes before the window's end.
-    let refused = outcome[5].ge(outcome[5].lit(SequenceOutcome::Closed as u8));
-    let is_ahead = ahead_10.zero_extend(sizes.count_bits()).lt(room_10);
-    let is_far = (!from_base[5].msb() & is_ahead & !refused).named("packet_ahead_of_missing");
-    // So many groups further on, a multiple of 64 PSNs: chosen only at the end, because whether it is ahead is known last.
-    let blocks = (ahead_10 >> 6).named("blocks_ahead");
-    let far_11 = blocks.gate(is_far).delayed("far_11");
-    let skipped = (blocks << 6).gate(is_far).named("psns_before_bitmap");
-    let far_group = group_of(missing_10) + group_of(blocks << 6);
-    let far_words = words_from(sizes, row[4], far_group);
-    let bitmap_words = is_far.mux(far_words, near_words).delayed("bitmap_words_11");
-    let room_11 = (room_10 - skipped.zero_extend(sizes.count_bits())).delayed("room_11");
-    let place_11 = missing_10.part(0, GROUP_BITS).delayed("bitmap_bit_11");
-    // Clock 11.
-    let bitmap = cut(bitmap_words, place_11, room_11);
-    let of_known = |signal: Signal<'a>| signal.gate(known[6]);
+    let more = (even_6 & !borrows_6).named("psn_in_the_block_behind");
+    let bitmap_words = more.mux(far_6.part(2 * GROUP, 3 * GROUP), far_6.part(0, 3 * GROUP));
+    let found = cat(&[group_6, nibble_6, bit]);
+    let place = full_6.mux(base_place_6, found).named("missing_place");
+    let cumulative = cat(&[place.any().mux(high_6, high_less_6), place - place.lit(1)]);
+    let run = cat(&[full_6, place - base_place_6]);
+    let beyond = (count_from_base_6 - place).gate(!full_6);
     let findings = Findings {
-        outcome: outcome[6],
-        cumulative: of_known(cumulative_11),
-        beyond_gap: of_known(beyond_11.resize(11)),
-        far: of_known(far_11.resize(8)),
-        near: of_known(near_11),
-        bitmap: of_known(bitmap),
+        outcome: outcome[1],
+        cumulative: of_known(cumulative),
+        beyond_gap: of_known(beyond.resize(11)),
+        far: of_known(more.mux(one_more_6, blocks_6).resize(8)),
+        near: of_known(shift(near_6)),
+        bitmap: of_known(shift(bitmap_words)),
     };
-    let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=10)[5];
-    let valid = follow(op_4.valid, "reach_valid", 5..=10);
+    let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=7)[2];
+    let valid = follow(op_4.valid, "reach_valid", 5..=7);
     for stage in &valid {
         let _ = stage.reset(0);
     }
-    let starved = op_4.starved & !at_4.credits.any();
     Reports {
-        valid: packet[6],
+        valid: packet[1],
         findings,
         reach: Reach {
-            valid: valid[5],
+            valid: valid[2],
             scan: carry(op_4.scan, "reach_scan"),
             last: carry(op_4.advance & op_4.last, "reach_last"),
-            starved: carry(starved, "reach_starved"),
+            starved: carry(op_4.starved & !at_4.credits.any(), "reach_starved"),
             space: carry(op_4.space, "reach_space"),
             index: carry(op_4.index, "reach_index"),
-            has_row: has_rows[5] & carry(op_4.in_table, "reach_in_table"),
-            base: base[5],
-            run: run_10,
+            has_row: carry(has_row & op_4.in_table, "reach_has_row"),
+            base: base[2],
+            run: run.delayed("run_7"),
             credits: carry(at_4.credits, "reach_credits"),
             window: carry(at_4.window, "reach_window"),
         },

@@ -78,6 +78,11 @@ impl Sizes {
         self.window_bits - GROUP_BITS
     }
 
+    /// The group of a PSN's bit.
+    pub(super) fn group_of<'a>(&self, psn: Signal<'a>) -> Signal<'a> {
+        psn.part(GROUP_BITS, self.group_index_bits())
+    }
+
     /// Bits of a queue pair's number among those that may be solar.
     pub(super) fn reorder_bits(&self) -> u32 {
         index_width(self.reorder.max(2).into())

@@ -113,27 +113,27 @@ fn next_turn<'a>(
     let window = Window::unpack(reach.window);
     window.signals().into_iter().for_each(Signal::ignore);
 
-    // Clock 11: a window that can move joins the queue, if it is not in it and has no turn. Clock 12: it does.
+    // Clock 8: a window that can move joins the queue, if it is not in it and has no turn. Clock 9: it does.
     let can_move = reach.valid & reach.has_row & window.open & reach.run.any() & !(reach.last & reach.starved);
     let row = sizes.row_address(reach.space, reach.index);
-    let row_11 = row.delayed("row_11");
+    let row_8 = row.delayed("row_8");
     let active = m
         .memory("active", sizes.rows(), 1)
         .read_during_write(ReadDuringWrite::New);
     let was_active = active.read(m.high(), row);
-    let can_move_11 = can_move.delayed("can_move_11").reset(0);
-    let last_11 = (reach.valid & reach.last & reach.has_row).delayed("last_11").reset(0);
-    let joins = (can_move_11 & (last_11 | !was_active)).named("joins_queue");
+    let can_move_8 = can_move.delayed("can_move_8").reset(0);
+    let last_8 = (reach.valid & reach.last & reach.has_row).delayed("last_8").reset(0);
+    let joins = (can_move_8 & (last_8 | !was_active)).named("joins_queue");
     let (clears, clear_address) = sweep.of(sizes.rows());
     active.write(
-        clears | can_move_11 | last_11,
-        clears.mux(clear_address, row_11),
-        can_move_11 & !clears,
+        clears | can_move_8 | last_8,
+        clears.mux(clear_address, row_8),
+        can_move_8 & !clears,
     );
-    let name_11 = cat_lsb_first(&[reach.index, reach.space]).delayed("window_11");
+    let name_8 = cat_lsb_first(&[reach.index, reach.space]).delayed("window_8");
     let joining = Stream::wires(m, "joining", sizes.qpn_bits + 1);
-    joining.valid.set(joins.delayed("joins_12").reset(0));
-    joining.data.set(name_11.delayed("window_12"));
+    joining.valid.set(joins.delayed("joins_9").reset(0));
+    joining.data.set(name_8.delayed("window_9"));
     m.assert("queue_of_windows_has_room", !joining.valid | joining.ready);
     let ready = stream_fifo::buffer(m, "u_ready_windows", joining, 1 << row_bits(sizes));
 
@@ -333,11 +333,14 @@ fn move_on<'a>(m: Module<'a>, wires: &TurnWires<'a>, read_out: ReadOut<'a>) -> M
         .doc("what leaves next is of another group or window");
     let wanted = m.reg("advance_waits", 1).reset(0).doc("an `advance` asks to be issued");
     let hands_on = (left & !wanted).named("left_is_handed_on");
-    let blocked = closed & wanted;
+    let blocked = m.reg("read_out_blocked", 1).reset(0).doc("both of them");
     let leaves = read_out.leaves;
     left.set((left & !hands_on) | leaves);
-    closed.set(leaves.mux(read_out.ends_group | read_out.ends, closed & !hands_on));
-    wanted.set((wanted & !wires.advance.issued) | hands_on);
+    let closes = leaves.mux(read_out.ends_group | read_out.ends, closed & !hands_on);
+    closed.set(closes);
+    let waits = (wanted & !wires.advance.issued) | hands_on;
+    wanted.set(waits);
+    blocked.set(closes & waits);
     let begins = leaves & (hands_on | !left);
     let keep = |signal: Signal<'a>, name: &str| {
         let register = m.reg(&format!("left_{name}"), signal.width());
