@@ -333,9 +333,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
             let walks = kind_3(op_2.walk, "walk");
             // As it is where nothing changes it, because the report takes it from here.
             let clears = advance & window.open;
-            table
-                .next
-                .set((table.now & !clear_mask.gate(clears)).gate(!walks));
+            table.next.set((table.now & !clear_mask.gate(clears)).gate(!walks));
             let changes = walks | clears;
             table.changes.set(changes);
             table.next_of_packet.set(table.now | one_hot);

@@ -135,7 +135,10 @@ pub(super) fn issue<'a>(
     credit_count.set(credit_count.gate(!credit_issued) + counts.zero_extend(4));
 
     // What the block wants for itself: one of them waits in a register.
-    let waits = m.reg("internal_waits", 1).reset(0).doc("an operation of the block itself is to be issued");
+    let waits = m
+        .reg("internal_waits", 1)
+        .reset(0)
+        .doc("an operation of the block itself is to be issued");
     let others_may = !context_fields.exclusive;
     let others = (context.valid | ((advance.valid | scan.valid | walk.valid) & others_may)).named("others_wanted");
     let credit_was_last = m.reg("credit_was_last", 1).reset(0);

@@ -41,9 +41,7 @@ pub(super) fn port<'a>(
     let beats = queue(m, "beats_out", WAITING, (gives_beat, beat), out_payload.fires());
     // What leaves in this clock and in the next is not counted yet.
     let some = |held: Signal<'a>| held.lt(held.lit(WAITING - 2));
-    let room = (some(words.held) & some(beats.held))
-        .delayed("port_has_room")
-        .reset(0);
+    let room = (some(words.held) & some(beats.held)).delayed("port_has_room").reset(0);
     let pack = |leaving: &Leaving<'a>| cat_lsb_first(&[leaving.data, leaving.keep, leaving.last]);
     match reading {
         None => {
@@ -54,7 +52,10 @@ pub(super) fn port<'a>(
             gives_beat.set(passing.fires & passing.has_payload);
         }
         Some(reading) => {
-            let reads = m.reg("port_reads", 1).reset(0).doc("packets out of slots have the port");
+            let reads = m
+                .reg("port_reads", 1)
+                .reset(0)
+                .doc("packets out of slots have the port");
             let inside = m.reg("inside_packet", 1).reset(0).doc("a packet has begun to leave");
             passing.fires.set(passing.valid & room & !reads);
             reading.fires.set(reading.valid & room & reads);

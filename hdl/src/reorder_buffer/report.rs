@@ -77,7 +77,13 @@ struct Bitmap<'a> {
 }
 
 /// Keeps the bitmap, and which of its groups have a hole; `own` is kept too, because only who reads the base's group could tell it.
-fn bitmap<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>, has_row: Signal<'a>) -> Bitmap<'a> {
+fn bitmap<'a>(
+    m: Module<'a>,
+    sizes: &Sizes,
+    decision: &Decision<'a>,
+    sweep: &Sweep<'a>,
+    has_row: Signal<'a>,
+) -> Bitmap<'a> {
     let (op_2, op_3, op_4, at_4) = (decision.op_2, decision.op_3, decision.op_4, decision.at_4);
     let row_of = |op: &Op<'a>| sizes.row_address(op.space, op.index);
     let (clears, clear_address) = sweep.of(sizes.rows());

@@ -308,8 +308,7 @@ pub(super) fn turns<'a>(
         entry_valid: entries.valid,
         entry: Entry::unpack(sizes, entries.word),
         entry_taken: taken,
-        idle: (next.idle & !looking & !busy & moving.idle)
-            .named("turns_idle"),
+        idle: (next.idle & !looking & !busy & moving.idle).named("turns_idle"),
         blocked: moving.blocked,
         map_read: looks,
         map_space: space,
@@ -326,7 +325,10 @@ struct Moving<'a> {
 
 /// Counts what leaves and asks for `advance`: what leaves of one group of one window is told together, as soon as it can be.
 fn move_on<'a>(m: Module<'a>, wires: &TurnWires<'a>, read_out: ReadOut<'a>) -> Moving<'a> {
-    let left = m.reg("left", 1).reset(0).doc("something left that `advance` does not know of");
+    let left = m
+        .reg("left", 1)
+        .reset(0)
+        .doc("something left that `advance` does not know of");
     let closed = m
         .reg("left_is_whole", 1)
         .reset(0)
@@ -356,10 +358,8 @@ fn move_on<'a>(m: Module<'a>, wires: &TurnWires<'a>, read_out: ReadOut<'a>) -> M
         m.when(hands_on, || waits.set(register));
         (register, waits)
     };
-    let ((amount, amount_told), (_, credits_told)) = (
-        sum(!read_out.mark, "amount", 6),
-        sum(read_out.needs, "credits", 6),
-    );
+    let ((amount, amount_told), (_, credits_told)) =
+        (sum(!read_out.mark, "amount", 6), sum(read_out.needs, "credits", 6));
     // At most one of these of what is told together.
     let ((_, last_told), (_, starved_told)) = (sum(read_out.ends, "ends", 1), sum(read_out.starved, "starved", 1));
     wires.advance.valid.set(wanted);
@@ -371,7 +371,10 @@ fn move_on<'a>(m: Module<'a>, wires: &TurnWires<'a>, read_out: ReadOut<'a>) -> M
     wires.fields.last.set(last_told);
     wires.fields.starved.set(starved_told);
     m.assert("nothing_leaves_where_the_window_must_move_first", !(leaves & blocked));
-    m.assert("what_is_told_together_is_of_one_group", amount.le(amount.lit(1 << GROUP_BITS)));
+    m.assert(
+        "what_is_told_together_is_of_one_group",
+        amount.le(amount.lit(1 << GROUP_BITS)),
+    );
     Moving {
         idle: !left & !wanted,
         blocked,
