@@ -100,6 +100,7 @@ struct Next<'a> {
 }
 
 /// Builds queue and scan.
+#[expect(clippy::too_many_arguments, reason = "each is another part of the block")]
 fn next_turn<'a>(
     m: Module<'a>,
     sizes: &Sizes,
