@@ -33,7 +33,7 @@ fn configs() -> [NicConfig; 4] {
         config.wire.max_mtu = mtu;
         config.receive.window = window;
         config.receive.reorder_queue_pairs = 4;
-        config.receive.guaranteed_slots = window / 4;
+        config.receive.guaranteed_slots = (window / 4).min(64);
         config.receive.pool_slots = 2 * window;
         config.receive.receive_requests = 8;
         config.validate().unwrap_or_else(|error| panic!("{error}"));
@@ -42,7 +42,7 @@ fn configs() -> [NicConfig; 4] {
     [
         config(Preset::G100, Profile::ALL, 128, 1024),
         config(Preset::Lab, &[Profile::Solar], 64, 256),
-        config(Preset::G25, &[Profile::Mrc], 128, 256),
+        config(Preset::G25, &[Profile::Mrc], 512, 256),
         config(Preset::Lab, &[Profile::Roce], 64, 256),
     ]
 }
@@ -353,4 +353,26 @@ fn every_counter_is_moved_by_the_random_traces() {
             .for_each(|(sum, count)| *sum += u64::from(count));
     }
     assert!(sum.iter().all(|count| *count > 5), "{sum:?}");
+}
+
+/// Of a window of 512, each place of the bitmap of 64 PSNs around the packet is met, and is right.
+#[test]
+fn packets_are_reported_in_every_block_of_a_long_window() {
+    if !common::have_verilator() {
+        return;
+    }
+    let knobs = Knobs {
+        packets: 6000,
+        block: 480,
+        lost: 24,
+        writes: 0,
+        ..Knobs::default()
+    };
+    let trace = Trace::new(&configs()[MRC], &knobs);
+    let (outcome, _) = check(MRC, &trace, &Patterns::default()).unwrap_or_else(|error| panic!("{error}"));
+    let mut met = [0; 8];
+    for report in outcome.received("m_axis_report") {
+        met[SequenceReport::unpack(&report.data).far as usize] += 1;
+    }
+    assert!(met[..7].iter().all(|count| *count > 5), "{met:?}");
 }

@@ -302,12 +302,13 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
             let left = table.now - op_3.amount.resize(sizes.count_bits());
             // What is known late only chooses.
             let more = table.now + table.now.lit(1);
-            table.next.set(left.gate(!(opens | closes)));
+            // As it is where nothing changes it, because the report takes it from here.
+            table.next.set(advance.mux(left, table.now).gate(!(opens | closes)));
             table.changes.set(advance | opens | closes);
             table.next_of_packet.set(more);
             table.packet_changes.set(keeps);
             table.early.ignore();
-            (advance | opens | closes | keeps).mux(table.left, table.now)
+            table.left
         }
     };
 
@@ -321,11 +322,11 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
     let without_all = (credits.zero_extend(wide) - op_3.credits.zero_extend(wide)).part(0, sizes.credit_bits());
     let drops = closes & op_3.drop_credits;
     let adds = kind_3(op_2.credit, "credit");
-    credit_table.next.set(adds.mux(added, without_all).gate(!drops));
+    let unless_added = advance.mux(without_all, credits);
+    credit_table.next.set(adds.mux(added, unless_added).gate(!drops));
     credit_table.changes.set(drops | adds | advance);
     credit_table.next_of_packet.set(without_one);
     credit_table.packet_changes.set(takes_credit);
-    let credits_left = (drops | adds | advance | takes_credit).mux(credit_table.left, credits);
 
     let (group, group_changed, group_before) = match (&group_table, clear_mask) {
         (Some(table), Some((clear_mask, sets))) => {
@@ -372,7 +373,7 @@ pub(super) fn decide<'a>(m: Module<'a>, sizes: &Sizes, op_0: Op<'a>, sweep: &Swe
         moved: (moves & !roce) | opens,
         group_before,
         keeps,
-        credits: credits_left,
+        credits: credit_table.left,
         was_open: op_3.in_table & window.open,
         known,
     };

@@ -159,6 +159,7 @@ pub(super) fn issue<'a>(
         next
     });
     m.when(takes & (credit_first | others), || credit_was_last.set(credit_first));
+    // One of them at most: what the others say is masked, so that no choice stands behind another.
     let choose = |pick: fn(&Wanted<'a>) -> Signal<'a>, otherwise: Signal<'a>| {
         [
             (walk, walk_next),
@@ -167,7 +168,9 @@ pub(super) fn issue<'a>(
             (context, context_next),
         ]
         .into_iter()
-        .fold(otherwise, |value, (wanted, next)| next.mux(pick(wanted), value))
+        .fold(otherwise.gate(credit_first), |value, (wanted, next)| {
+            value | pick(wanted).gate(next)
+        })
     };
     let hold = |signal: Signal<'a>, name: &str| {
         let register = m.reg(&format!("internal_{name}"), signal.width());
@@ -202,7 +205,9 @@ pub(super) fn issue<'a>(
         .reg("packets_must_yield", 1)
         .reset(0)
         .doc("so many packets went before that another operation is due");
-    let stops_packets = context_fields.exclusive | (waits & is_context);
+    // Where an operation of a context write waits here, the write itself has stopped packets a clock later.
+    let stopped = context_fields.exclusive.delayed("context_was_exclusive").reset(0);
+    let stops_packets = stopped | (waits & is_context);
     let open_for_packets = (may_issue & room & !stops_packets & !must_yield).named("packet_may_go");
     descriptors.ready.set(open_for_packets);
     let packet = descriptors.fires().named("packet_taken");

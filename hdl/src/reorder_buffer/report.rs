@@ -206,7 +206,6 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     };
     let bitmap = bitmap(m, sizes, decision, sweep, has_row);
     let groups = sizes.groups();
-    let index_bits = sizes.group_index_bits();
     let psn_bit = op_4.psn.part(0, GROUP_BITS);
     let base_bit = base_4.part(0, GROUP_BITS);
     let refused = at_4.outcome.ge(at_4.outcome.lit(SequenceOutcome::Closed as u8));
@@ -221,12 +220,26 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let full_5 = bitmap.full.delayed("window_full_5");
     let group_5 = bitmap.group.delayed("missing_group_5");
     let psn_group_5 = sizes.group_of(op_4.psn).delayed("psn_group_5");
+    // Where the window ends, seen from the packet's group: so many groups behind it, before the base's own bit.
+    let psn_to_end = sizes.group_of(base_4) - sizes.group_of(op_4.psn);
+    let psn_to_end_5 = |step: u32| {
+        let at = psn_to_end
+            .eq_lit(u64::from(step))
+            .delayed(&format!("window_ends_{step}_behind_psn_5"));
+        let further = psn_to_end
+            .gt(psn_to_end.lit(step))
+            .delayed(&format!("window_goes_on_{step}_behind_psn_5"));
+        (at, further)
+    };
+    let base_group_less_5 = [1u32, 2].map(|step| {
+        let group = sizes.group_of(base_4);
+        (group - group.lit(step % groups)).delayed(&format!("base_group_less_{step}_5"))
+    });
     let base_group_5 = sizes.group_of(base_5);
     let base_place_5 = base_5.part(0, sizes.window_bits);
     let count_5 = at_4.count.delayed("count_5");
 
     // Clock 5. Groups are counted from the one of the first missing PSN on; the window ends in that of the base, before the base's own bit.
-    let wide = index_bits + 1;
     let groups_to = |group: Signal<'a>| group - group_5;
     let at_end = base_group_5.eq(group_5);
     let end = cat(&[at_end & own_5, groups_to(base_group_5)]).named("groups_to_end");
@@ -236,25 +249,64 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let before_end = to_psn.lt(end) | (to_psn.eq(end) & psn_below_base_5);
     let ahead = (may_be_ahead_5 & (second | (!psn_there & before_end))).named("psn_is_ahead");
     // So many blocks of two groups ahead, if the PSN's bit is below the missing one's; one more if not, where the count of groups is even.
-    let blocks = ((to_psn - to_psn.lit(1)) >> 1).gate(ahead).named("blocks_ahead");
+    let blocks = ((to_psn - to_psn.lit(1)) >> 1).named("blocks_to_psn");
     let words: Vec<_> = (0..groups).map(|index| row_5.part(index * GROUP, GROUP)).collect();
-    let word = |step: Signal<'a>| {
-        let from = (group_5 + step.part(0, index_bits)).select(&words);
-        from & (below_5 | step.lt(end).repeat(GROUP)) & step.le(end).repeat(GROUP) & !full_5.repeat(GROUP)
+    // The word so many groups behind another; what of it is in the window, where the window ends in it or goes on behind it.
+    let word = |group: Signal<'a>, step: u32| {
+        let rotated: Vec<_> = (0..groups)
+            .map(|index| words[((index + step) % groups) as usize])
+            .collect();
+        group.select(&rotated)
     };
-    let near_words: Vec<_> = (0..3u32).map(|step| word(m.lit(step.min(groups), wide))).collect();
-    // The steps of a block that is ahead do not go round: what would is not looked at.
-    let far_words: Vec<_> = (0..5u32)
-        .map(|step| word((blocks << 1).part(0, wide) + m.lit(step.min(groups), wide)))
+    let inside = |word: Signal<'a>, ends: Signal<'a>, goes_on: Signal<'a>| {
+        word & (goes_on.repeat(GROUP) | (below_5 & ends.repeat(GROUP)))
+    };
+    let ends_at = [
+        at_end & !own_5,
+        group_5.eq(base_group_less_5[0]),
+        group_5.eq(base_group_less_5[1]),
+    ];
+    let nothing_5 = full_5 | !known[0];
+    let near_words: Vec<_> = (0..3usize)
+        .map(|step| {
+            let before = ends_at[..step].iter().fold(nothing_5, |any, ends| any | *ends);
+            inside(
+                word(group_5, step as u32),
+                !before & ends_at[step],
+                !before & !ends_at[step],
+            )
+        })
+        .collect();
+    // Blocks begin at the packet's group or the one before, the block behind two groups later.
+    let around: Vec<_> = (0..6u32)
+        .map(|place| {
+            let found = word(psn_group_5, (place + 2 * groups - 2) % groups);
+            let Some(step) = place.checked_sub(2) else {
+                return found;
+            };
+            // Round the whole window nobody looks.
+            let (ends, goes_on) = psn_to_end_5(step.min(groups - 1));
+            inside(found, ends, goes_on)
+        })
+        .collect();
+    let one_before = to_psn.bit(0).named("block_begins_one_before_psn");
+    let far_words: Vec<_> = (0..5usize)
+        .map(|step| one_before.mux(around[step + 1], around[step]))
         .collect();
     let near_6 = cat_lsb_first(&near_words).delayed("near_words_6");
     let far_6 = cat_lsb_first(&far_words).delayed("far_words_6");
     let free = (!group_5.select(&words) & !(below_5 & own_5.repeat(GROUP))).named("missing_in_group");
     let nibbles: Vec<_> = (0..GROUP / 4).map(|nibble| free.part(4 * nibble, 4).any()).collect();
     let nibble_6 = lowest(&nibbles).1.delayed("missing_nibble_6");
-    let free_6 = free.delayed("missing_in_group_6");
+    let bits_6: Vec<_> = (0..GROUP / 4)
+        .map(|nibble| {
+            let (_, bit) = lowest(&free.part(4 * nibble, 4).to_bits());
+            bit.delayed(&format!("missing_in_nibble_{nibble}_6"))
+        })
+        .collect();
     let borrows_6 = (!(free & up_to_psn_5).any()).delayed("psn_below_missing_6");
-    let even_6 = (ahead & !to_psn.bit(0)).delayed("psn_even_6");
+    let even_6 = (!to_psn.bit(0)).delayed("psn_even_6");
+    let ahead_6 = ahead.delayed("psn_ahead_6");
     let blocks_6 = blocks.delayed("blocks_6");
     let one_more_6 = (blocks + blocks.lit(1)).delayed("blocks_and_one_6");
     let group_6 = group_5.delayed("missing_group_6");
@@ -268,14 +320,14 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let high_less_6 = (high - (!wraps).zero_extend(high.width())).delayed("missing_high_less_one_6");
 
     // Clock 6.
-    let choices: Vec<_> = (0..GROUP / 4).map(|nibble| free_6.part(4 * nibble, 4)).collect();
-    let (_, bit) = lowest(&nibble_6.select(&choices).to_bits());
+    let bit = nibble_6.select(&bits_6);
     let shift = |words: Signal<'a>| {
         let by_nibbles = (words >> cat(&[nibble_6, m.lit(0, 2)])).part(0, 67);
         (by_nibbles >> bit).part(0, 64)
     };
     let more = (even_6 & !borrows_6).named("psn_in_the_block_behind");
-    let bitmap_words = more.mux(far_6.part(2 * GROUP, 3 * GROUP), far_6.part(0, 3 * GROUP));
+    let far_words = more.mux(far_6.part(2 * GROUP, 3 * GROUP), far_6.part(0, 3 * GROUP));
+    let bitmap_words = ahead_6.mux(far_words, near_6);
     let found = cat(&[group_6, nibble_6, bit]);
     let place = full_6.mux(base_place_6, found).named("missing_place");
     let cumulative = cat(&[place.any().mux(high_6, high_less_6), place - place.lit(1)]);
@@ -285,9 +337,9 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
         outcome: outcome[1],
         cumulative: of_known(cumulative),
         beyond_gap: of_known(beyond.resize(11)),
-        far: of_known(more.mux(one_more_6, blocks_6).resize(8)),
-        near: of_known(shift(near_6)),
-        bitmap: of_known(shift(bitmap_words)),
+        far: more.mux(one_more_6, blocks_6).gate(ahead_6).resize(8),
+        near: shift(near_6),
+        bitmap: shift(bitmap_words),
     };
     let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=7)[2];
     let valid = follow(op_4.valid, "reach_valid", 5..=7);

@@ -177,10 +177,14 @@ pub(super) fn read_out<'a>(
     let moves = m.wire("waiting_entry_moves", 1);
     let (waiting_valid, waiting_free) = stage("waiting_entry", moves);
 
-    // Until its payload is in its slot.
-    taken.set(valid & waiting_free);
-    m.when(waiting_free, || waiting_valid.set(valid));
-    let waiting = Entry::unpack(sizes, hold(waiting_free, entry.pack(sizes), "waiting_entry"));
+    // Until its payload is in its slot. Another one stands behind it, so that the queue of entries need not know whether it moves on.
+    let spare_valid = m.reg("spare_entry_valid", 1).reset(0);
+    taken.set(valid & !spare_valid);
+    let spare = hold(!spare_valid, entry.pack(sizes), "spare_entry");
+    m.when(waiting_free, || waiting_valid.set(valid | spare_valid));
+    spare_valid.set(!waiting_free & (valid | spare_valid));
+    let next = spare_valid.mux(spare, entry.pack(sizes));
+    let waiting = Entry::unpack(sizes, hold(waiting_free, next, "waiting_entry"));
     let waits = match on_bus {
         Some(on_bus) => on_bus.holds(waiting.map.number) & !waiting.retires & !waiting.mark,
         None => m.low(),
@@ -281,7 +285,7 @@ pub(super) fn read_out<'a>(
     fires.set(leaving.fires | (may & silent));
     let mark = follow(entry.mark, "mark");
     let facts = ReadOut {
-        busy: waiting_valid | entry_valid | reading_valid | out_valid,
+        busy: spare_valid | waiting_valid | entry_valid | reading_valid | out_valid,
         leaves: fires & last,
         mark,
         needs: special & !retires & !mark,
