@@ -171,8 +171,8 @@ pub use receive::{
     SequencedPacket,
 };
 pub use send::{
-    PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit, RateRequest, Resend,
-    ResponseDone, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
+    ExpectedResponse, PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit, RateRequest,
+    Resend, ResponseDone, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
 };
 
 descriptor! {
@@ -368,7 +368,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 31] = [
+pub static LAYOUTS: [Layout; 32] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -394,6 +394,7 @@ pub static LAYOUTS: [Layout; 31] = [
     Layout::of::<SentPacket>(),
     Layout::of::<Resend>(),
     Layout::of::<SendProgress>(),
+    Layout::of::<ExpectedResponse>(),
     Layout::of::<ResponseDone>(),
     Layout::of::<RateRequest>(),
     Layout::of::<RateLimit>(),
@@ -446,6 +447,7 @@ mod tests {
             SentPacket::width(),
             Resend::width(),
             SendProgress::width(),
+            ExpectedResponse::width(),
             ResponseDone::width(),
             RateRequest::width(),
             RateLimit::width(),

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 
 use spraynic_config::descriptor::{
-    CompletionStatus, MemoryWrite, QueuePairState, ReceivedPacket, ResponseDone, SendContext, SequencedPacket,
-    WorkOpcode, WorkRequest, WorkSlice,
+    CompletionStatus, ExpectedResponse, PayloadWrite, QueuePairState, ReceivedPacket, ResponseDone, SendContext,
+    SequencedPacket, WorkOpcode, WorkRequest, WorkSlice,
 };
 use spraynic_config::{NicConfig, Profile};
-use spraynic_wire::{Opcode, Psn};
+use spraynic_wire::{NakCode, Opcode, Operation, Psn, Syndrome};
 
 use crate::packet_slicer::mtu_bytes;
 
@@ -37,11 +37,9 @@ impl From<&NicConfig> for Config {
 pub struct Counters {
     /// Response packets that were expected, in their turn.
     pub packets: u32,
-    /// Bytes of payload that went to memory.
-    pub bytes: u64,
     /// READs and atomics done.
     pub done: u32,
-    /// Of these, those that failed: the response was not what was asked for, or memory refused it.
+    /// Of these, those whose response was not what was asked for.
     pub failed: u32,
     /// roce: response packets that are not the next one: repeated, or behind a gap.
     pub drop_sequence: u32,
@@ -56,14 +54,12 @@ pub struct Counters {
 struct Expected {
     slot: u8,
     atomic: bool,
-    /// PSN of its first response (roce).
+    /// PSN of the next packet of its response (roce).
     psn: Psn,
     /// Where the next payload goes.
     address: u64,
-    /// Bytes that are missing.
+    /// Bytes that are missing. The last packet is the one that may bring all of them.
     left: u32,
-    /// Packets that are missing.
-    packets: u32,
     /// The first packet has not come.
     fresh: bool,
 }
@@ -75,18 +71,15 @@ struct QueuePair {
     /// The oldest first.
     expected: VecDeque<Expected>,
     failed: bool,
-    refused: bool,
 }
 
-/// What becomes of a response packet.
+/// What becomes of a response packet that was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Given {
-    /// Where its payload goes; atomics: the 8 bytes of `original`.
-    pub write: Option<MemoryWrite>,
-    /// Atomics: the value that memory had, as a little-endian number.
-    pub original: Option<u64>,
-    /// The READ or atomic that ends with it, once memory has answered this write and all before it: see [`Requester::settle`].
-    pub done: Option<ResponseDone>,
+    /// To `payload_writer`. It answers where a READ or an atomic ends with it; `cookie` is its slot, `status` how it ended.
+    pub write: PayloadWrite,
+    /// Atomics: the 8 bytes that are written in place of payload.
+    pub original: Option<[u8; 8]>,
 }
 
 /// The block: what each queue pair waits for, and counters.
@@ -130,22 +123,13 @@ impl Requester {
                     mtu,
                     expected: VecDeque::new(),
                     failed: false,
-                    refused: false,
                 });
             }
         }
     }
 
-    /// A READ or an atomic that is sent for the first time. What is sent again changes nothing.
-    pub fn expect(&mut self, request: &WorkRequest, slice: &WorkSlice) {
-        let atomic = match WorkOpcode::from_code(request.opcode) {
-            Some(WorkOpcode::Read) => false,
-            Some(WorkOpcode::CompareSwap | WorkOpcode::FetchAdd) => true,
-            _ => return,
-        };
-        if slice.retransmission {
-            return;
-        }
+    /// Takes a READ or an atomic that is sent for the first time.
+    pub fn expect(&mut self, request: &ExpectedResponse) {
         let found = self
             .queue_pairs
             .get_mut(request.qpn as usize)
@@ -156,36 +140,41 @@ impl Requester {
             return;
         };
         queue_pair.expected.push_back(Expected {
-            slot: slice.slot,
-            atomic,
-            psn: Psn::new(slice.psn),
-            address: request.local_address,
+            slot: request.slot,
+            atomic: request.atomic,
+            psn: Psn::new(request.psn),
+            address: request.address,
             left: request.length,
-            packets: if atomic {
-                1
-            } else {
-                request.length.div_ceil(queue_pair.mtu).max(1)
-            },
             fresh: true,
         });
     }
 
-    /// solar: a packet of the response space, each once and in order.
-    pub fn response(&mut self, packet: &SequencedPacket) -> Given {
-        let opcode = Opcode(packet.opcode);
-        self.take(packet.qpn, opcode, None, packet.payload_length, &packet.extension.0)
+    /// solar: a packet of the response space, each once and in order. `None`: it is dropped, with its payload.
+    pub fn response(&mut self, packet: &SequencedPacket) -> Option<Given> {
+        self.take(&Arrived {
+            qpn: packet.qpn,
+            opcode: Opcode(packet.opcode),
+            psn: Psn::new(packet.psn),
+            roce: false,
+            length: packet.payload_length,
+            extension: &packet.extension.0,
+        })
     }
 
-    /// roce: a READ response or an atomic ACK, as it comes.
-    pub fn feedback(&mut self, packet: &ReceivedPacket) -> Given {
-        let psn = Some(Psn::new(packet.psn));
-        self.take(
-            packet.qpn,
-            Opcode(packet.opcode),
-            psn,
-            packet.payload_length,
-            &packet.extension.0,
-        )
+    /// roce: feedback of the peer, as it comes. READ responses and atomic ACKs alone are taken.
+    pub fn feedback(&mut self, packet: &ReceivedPacket) -> Option<Given> {
+        let operation = Opcode(packet.opcode).info().map(|info| info.operation);
+        if !matches!(operation, Some(Operation::ReadResponse | Operation::AtomicAcknowledge)) {
+            return None;
+        }
+        self.take(&Arrived {
+            qpn: packet.qpn,
+            opcode: Opcode(packet.opcode),
+            psn: Psn::new(packet.psn),
+            roce: true,
+            length: packet.payload_length,
+            extension: &packet.extension.0,
+        })
     }
 
     /// PSN of the response packet that comes next (roce), if one is expected.
@@ -202,112 +191,134 @@ impl Requester {
         queue_pair.map_or(0, |queue_pair| queue_pair.expected.len())
     }
 
-    fn take(&mut self, qpn: u32, opcode: Opcode, psn: Option<Psn>, length: u16, extension: &[u8]) -> Given {
+    fn take(&mut self, packet: &Arrived<'_>) -> Option<Given> {
         let counters = &mut self.counters;
-        let queue_pair = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut);
-        let fits =
-            |queue_pair: &&mut QueuePair| !queue_pair.failed && (queue_pair.profile == Profile::Roce) == psn.is_some();
-        let Some(queue_pair) = queue_pair.filter(fits) else {
+        let queue_pair = self.queue_pairs.get_mut(packet.qpn as usize).and_then(Option::as_mut);
+        let queue_pair = queue_pair.filter(|queue_pair| {
+            !queue_pair.failed
+                && (queue_pair.profile == Profile::Roce) == packet.roce
+                && !queue_pair.expected.is_empty()
+        });
+        let Some(queue_pair) = queue_pair else {
             step(&mut counters.drop_unexpected);
-            return Given::default();
+            return None;
         };
         let mtu = queue_pair.mtu;
-        let Some(expected) = queue_pair.expected.front_mut() else {
-            step(&mut counters.drop_unexpected);
-            return Given::default();
-        };
-        if psn.is_some_and(|psn| psn != expected.psn) {
+        let expected = queue_pair.expected.front_mut()?;
+        if packet.roce && packet.psn != expected.psn {
             step(&mut counters.drop_sequence);
-            return Given::default();
+            return None;
         }
         step(&mut counters.packets);
-        let whole = expected.left.min(mtu);
-        let asked_for = if expected.atomic {
-            opcode == Opcode::ATOMIC_ACKNOWLEDGE && length == 0
-        } else {
-            expected.is_its_opcode(opcode) && u32::from(length) == whole
+        let last = expected.atomic || expected.left <= mtu;
+        let is_right = expected.fits(packet, mtu);
+        let done = last || !is_right;
+        let length = match (is_right, expected.atomic) {
+            (false, _) => 0,
+            (true, true) => 8,
+            (true, false) => packet.length,
         };
-        if !asked_for {
-            queue_pair.failed = true;
-            step(&mut counters.done);
-            step(&mut counters.failed);
-            return Given {
-                done: Some(ResponseDone {
-                    qpn,
-                    slot: expected.slot,
-                    status: CompletionStatus::BadResponse as u8,
-                }),
-                ..Given::default()
-            };
-        }
-        let original = expected.atomic.then(|| {
-            // Behind the AETH stands the AtomicAckETH.
-            let bytes = extension.get(4..12).and_then(|bytes| bytes.try_into().ok());
-            u64::from_be_bytes(bytes.unwrap_or_default())
-        });
-        let bytes = if expected.atomic { 8 } else { length };
-        let write = (bytes > 0).then(|| MemoryWrite {
+        let status = if is_right {
+            CompletionStatus::Success
+        } else {
+            CompletionStatus::BadResponse
+        };
+        let write = PayloadWrite {
+            qpn: packet.qpn,
+            opcode: packet.opcode.0,
             address: expected.address,
-            length: bytes,
-            ..MemoryWrite::default()
+            length,
+            answer: done,
+            psn: packet.psn.value(),
+            syndrome: Syndrome::ACK.byte(),
+            profile: queue_pair.profile.code(),
+            status: status as u8,
+            cookie: expected.slot.into(),
+            ..PayloadWrite::default()
+        };
+        // Behind the AETH stands the AtomicAckETH, most significant byte first.
+        let original = (is_right && expected.atomic).then(|| {
+            let bytes = packet.extension.get(4..12).and_then(|bytes| bytes.try_into().ok());
+            u64::from_be_bytes(bytes.unwrap_or_default()).to_le_bytes()
         });
-        counters.bytes = counters.bytes.wrapping_add(bytes.into());
         expected.fresh = false;
         expected.psn += 1;
-        expected.packets -= 1;
-        expected.left -= u32::from(bytes);
-        expected.address = expected.address.wrapping_add(bytes.into());
-        let done = (expected.packets == 0).then(|| {
+        expected.left = expected.left.wrapping_sub(length.into());
+        expected.address = expected.address.wrapping_add(length.into());
+        queue_pair.failed = !is_right;
+        if done {
             step(&mut counters.done);
-            ResponseDone {
-                qpn,
-                slot: expected.slot,
-                status: CompletionStatus::Success as u8,
-            }
-        });
-        if done.is_some() {
             queue_pair.expected.pop_front();
         }
-        Given { write, original, done }
-    }
-
-    /// Memory refused a write of this queue pair: what it waits for cannot be relied on from then on.
-    pub fn refuse(&mut self, qpn: u32) {
-        if let Some(Some(queue_pair)) = self.queue_pairs.get_mut(qpn as usize) {
-            queue_pair.refused = true;
+        if !is_right {
+            step(&mut counters.failed);
         }
-    }
-
-    /// Takes a `done` once memory has answered all writes up to it, and gives it as it goes to `work_queue`: with status `LocalMemory` if
-    /// memory refused one.
-    pub fn settle(&mut self, done: ResponseDone) -> ResponseDone {
-        let refused = match self.queue_pairs.get(done.qpn as usize) {
-            Some(Some(queue_pair)) => queue_pair.refused && done.status == CompletionStatus::Success as u8,
-            _ => false,
-        };
-        if !refused {
-            return done;
-        }
-        step(&mut self.counters.failed);
-        ResponseDone {
-            status: CompletionStatus::LocalMemory as u8,
-            ..done
-        }
+        Some(Given { write, original })
     }
 }
 
+/// What a READ or an atomic makes `requester` expect; `None` for other requests, and for what was sent before.
+#[must_use]
+pub fn expected_response(request: &WorkRequest, slice: &WorkSlice) -> Option<ExpectedResponse> {
+    let atomic = match WorkOpcode::from_code(request.opcode)? {
+        WorkOpcode::Read => false,
+        WorkOpcode::CompareSwap | WorkOpcode::FetchAdd => true,
+        _ => return None,
+    };
+    (!slice.retransmission).then(|| ExpectedResponse {
+        qpn: request.qpn,
+        slot: slice.slot,
+        psn: slice.psn,
+        atomic,
+        address: request.local_address,
+        length: request.length,
+        ..ExpectedResponse::default()
+    })
+}
+
+/// The end of a READ or an atomic, of what `payload_writer` answers once memory has all of it. A write that memory refused makes it a NAK.
+#[must_use]
+pub fn response_done(written: &PayloadWrite) -> ResponseDone {
+    let refused = written.syndrome == Syndrome::Nak(NakCode::RemoteOperationalError).byte();
+    let success = written.status == CompletionStatus::Success as u8;
+    ResponseDone {
+        qpn: written.qpn,
+        slot: written.cookie as u8,
+        status: if refused && success {
+            CompletionStatus::LocalMemory as u8
+        } else {
+            written.status
+        },
+    }
+}
+
+/// A response packet, of either profile.
+struct Arrived<'a> {
+    qpn: u32,
+    opcode: Opcode,
+    psn: Psn,
+    roce: bool,
+    length: u16,
+    extension: &'a [u8],
+}
+
 impl Expected {
-    /// The opcode that the next packet must have. A READ that was asked for again (roce) may begin anew in its middle, with `first` or `only`,
+    /// Whether a packet is what comes next. A READ that was asked for again (roce) may begin anew in its middle, with `first` or `only`,
     /// because its responder knows only the rest.
-    fn is_its_opcode(&self, opcode: Opcode) -> bool {
-        let last = self.packets == 1;
-        match opcode {
+    fn fits(&self, packet: &Arrived<'_>, mtu: u32) -> bool {
+        let length = u32::from(packet.length);
+        if self.atomic {
+            return packet.opcode == Opcode::ATOMIC_ACKNOWLEDGE && length == 0;
+        }
+        let last = self.left <= mtu;
+        let has_place = match packet.opcode {
             Opcode::READ_RESPONSE_FIRST => !last,
             Opcode::READ_RESPONSE_MIDDLE => !self.fresh && !last,
             Opcode::READ_RESPONSE_LAST => !self.fresh && last,
             Opcode::READ_RESPONSE_ONLY => last,
             _ => false,
-        }
+        };
+        has_place && length == self.left.min(mtu)
     }
 }
 

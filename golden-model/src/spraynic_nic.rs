@@ -20,6 +20,7 @@ use crate::header_builder::{self, HeaderBuilder};
 use crate::icrc::{self, IcrcInsert};
 use crate::packet_parser::TrimmedDscp;
 use crate::path_monitor::{self, PathMonitor};
+use crate::payload_writer::{self, PayloadWriter};
 use crate::rate_limiter::{self, Grant, RateLimiter};
 use crate::receive_pipeline::path::ReceivePath;
 use crate::receive_pipeline::{self, requests};
@@ -65,6 +66,8 @@ pub struct Counters {
     pub retransmit_engine: retransmit_engine::Counters,
     /// Of `requester`.
     pub requester: requester::Counters,
+    /// Of the `payload_writer` behind it.
+    pub response_writer: payload_writer::Counters,
     /// Of `response_queue`.
     pub response_queue: response_queue::Counters,
     /// Of `header_builder`.
@@ -85,6 +88,8 @@ pub struct SpraynicNic {
     monitor: PathMonitor,
     retransmit: RetransmitEngine,
     requester: Requester,
+    /// Payload of responses on its way to memory.
+    response_writer: PayloadWriter,
     responses: ResponseQueue,
     builder: HeaderBuilder,
     icrc: IcrcInsert,
@@ -115,6 +120,7 @@ impl SpraynicNic {
             monitor: PathMonitor::new(config.into(), settings.paths),
             retransmit: RetransmitEngine::new(config.into()),
             requester: Requester::new(config.into()),
+            response_writer: PayloadWriter::new(config.into()),
             responses: ResponseQueue::new(config.into()),
             builder: HeaderBuilder::new(config.into()),
             icrc: IcrcInsert::new(),
@@ -141,6 +147,7 @@ impl SpraynicNic {
             path_monitor: *self.monitor.counters(),
             retransmit_engine: *self.retransmit.counters(),
             requester: *self.requester.counters(),
+            response_writer: *self.response_writer.counters(),
             response_queue: *self.responses.counters(),
             header_builder: *self.builder.counters(),
             icrc: *self.icrc.counters(),

@@ -116,6 +116,19 @@ descriptor! {
 }
 
 descriptor! {
+    /// A READ or an atomic that was sent for the first time: what `requester` has to expect.
+    ExpectedResponse {
+        qpn: u32 = 24, "queue pair number of this side";
+        slot: u8 = 8, "place of the request in the send queue";
+        psn: u32 = 24, "roce: PSN of the first packet of the response";
+        atomic: bool = 1, "an atomic: 8 bytes, in one packet without payload";
+        reserved_0: u8 = 7, "zero";
+        address: u64 = 64, "byte address in memory for the first byte";
+        length: u32 = 32, "bytes";
+    }
+}
+
+descriptor! {
     /// The response of a READ or an atomic has reached memory, or it failed: `requester` to `work_queue`.
     ResponseDone {
         qpn: u32 = 24, "queue pair number of this side";

@@ -25,6 +25,7 @@ impl SpraynicNic {
     /// Writes a queue pair's context of the receive path.
     pub fn write_queue_pair(&mut self, context: &QueuePairContext, memory: &mut impl HostMemory) {
         let outcome = self.receive.write_context(context, memory);
+        self.response_writer.write_context(context);
         self.take_outcome(outcome, memory, 0);
         self.settle();
     }

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 
 use spraynic_config::Profile;
 use spraynic_config::descriptor::{PacketContext, ReceivedPacket};
-use spraynic_wire::{Opcode, Operation};
 
 use super::{HostMemory, SpraynicNic};
 use crate::frame::Frame;
@@ -40,7 +39,7 @@ impl SpraynicNic {
         }
         for (packet, payload) in outcome.effects.requester {
             let given = self.requester.response(&packet);
-            self.place_response(packet.qpn, given, &payload, memory);
+            self.place_response(given, &payload, memory);
         }
         match outcome.destination {
             Some(Destination::SlowPath(bytes)) => self.to_host.push_back(bytes),
@@ -70,11 +69,8 @@ impl SpraynicNic {
         memory: &mut impl HostMemory,
         now_ns: u64,
     ) {
-        let operation = Opcode(packet.opcode).info().map(|info| info.operation);
-        if matches!(operation, Some(Operation::ReadResponse | Operation::AtomicAcknowledge)) {
-            let given = self.requester.feedback(packet);
-            self.place_response(packet.qpn, given, payload, memory);
-        }
+        let given = self.requester.feedback(packet);
+        self.place_response(given, payload, memory);
         if let Some(event) = self.answered_probe(packet) {
             for update in self.monitor.event(&event) {
                 self.update_path(&update);
@@ -84,17 +80,19 @@ impl SpraynicNic {
     }
 
     /// Payload of a response goes to memory, which answers at once.
-    fn place_response(&mut self, qpn: u32, given: requester::Given, payload: &[u8], memory: &mut impl HostMemory) {
-        if let Some(write) = given.write {
-            let original = given.original.map(u64::to_le_bytes);
-            let bytes = original.as_ref().map_or(payload, |bytes| bytes.as_slice());
-            if !memory.write_payload(write.address, bytes) {
-                self.requester.refuse(qpn);
-            }
+    fn place_response(&mut self, given: Option<requester::Given>, payload: &[u8], memory: &mut impl HostMemory) {
+        let Some(given) = given else {
+            return;
+        };
+        if let Some(asked) = self.response_writer.accept(&given.write) {
+            let bytes = given.original.as_ref().map_or(payload, |bytes| bytes.as_slice());
+            self.response_writer
+                .written(!memory.write_payload(asked.address, bytes));
         }
-        if let Some(done) = given.done {
-            let done = self.requester.settle(done);
-            self.work.response_done(&done);
+        while let Some(done) = self.response_writer.release() {
+            if let Some(written) = done.response {
+                self.work.response_done(&requester::response_done(&written));
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use spraynic_config::descriptor::{PacketDescriptor, PacketOrigin};
 use super::{HostMemory, SpraynicNic};
 use crate::frame::Frame;
 use crate::packet_slicer::{self, Slice};
+use crate::requester::expected_response;
 use crate::response_engine::Packets;
 use crate::spray_scheduler::Ports;
 
@@ -156,7 +157,9 @@ impl SpraynicNic {
                 self.settle();
                 return None;
             };
-            self.requester.expect(&request, &slice);
+            if let Some(expected) = expected_response(&request, &slice) {
+                self.requester.expect(&expected);
+            }
             self.sources.slice = Some(packet_slicer::slice(&request, &slice));
         }
     }
