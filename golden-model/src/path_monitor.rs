@@ -289,7 +289,11 @@ impl PathMonitor {
         self.paths[index].history = history;
         if matches!(kind, Kind::Marked | Kind::Trimmed) {
             count(&mut self.counters.skipped);
-            updates.push(self.update(index, PathState::Skip));
+            // Whoever leaves a path out once does not ask for its entropy value.
+            updates.push(PathUpdate {
+                entropy: 0,
+                ..self.update(index, PathState::Skip)
+            });
         }
         updates
     }

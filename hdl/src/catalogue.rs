@@ -9,8 +9,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
-    packet_multiplexer, packet_parser, packet_slicer, payload_router, payload_writer, qp_lookup, receive_pipeline,
-    register_file, reorder_buffer, responder, response_engine, round_robin_arbiter, skid_buffer, stream_fifo,
+    packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, qp_lookup, receive_pipeline,
+    register_file, reorder_buffer, responder, response_engine, round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo,
     transmit_pipeline,
 };
 
@@ -64,6 +64,16 @@ static BLOCKS: &[Block] = &[
         name: "packet_slicer",
         description: "cuts work requests into packet descriptors: opcode, PSN, address and length of each packet",
         build: |context, config| packet_slicer::packet_slicer(context, config),
+    },
+    Block {
+        name: "path_monitor",
+        description: "judges paths by what is reported of them, replaces bad ones by backups, asks for probes",
+        build: |context, config| path_monitor::path_monitor(context, config),
+    },
+    Block {
+        name: "spray_scheduler",
+        description: "chooses the path and the port of each packet: fixed, single, in turn, random, adaptive, recycled",
+        build: |context, config| spray_scheduler::spray_scheduler(context, config),
     },
     Block {
         name: "header_builder",
