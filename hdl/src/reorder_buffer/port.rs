@@ -65,11 +65,16 @@ pub(super) fn port<'a>(
             // Behind a packet the other side has its turn if it has one; an idle port is that of packets that pass by.
             let ends = (fires & last).named("packet_ends");
             let idle = (!inside & !reads.mux(reading.valid, passing.valid)).named("port_idle");
+            // The wide selection has a register of its own, the other way round, so that no tool makes one of both.
+            let passes = m.reg("port_passes", 1).reset(1).doc("the inverse of `port_reads`");
+            let next = reads.mux(ends & !passing.valid, reading.valid);
             m.when(ends | idle, || {
-                reads.set(reads.mux(ends & !passing.valid, reading.valid));
+                reads.set(next);
+                passes.set(!next);
             });
-            word.set(reads.mux(reading.descriptor, passing.descriptor));
-            beat.set(reads.mux(pack(&reading), pack(&passing)));
+            word.set(passes.mux(passing.descriptor, reading.descriptor));
+            beat.set(passes.mux(pack(&passing), pack(&reading)));
+            m.assert("port_passes_is_the_inverse", passes.ne(reads));
             gives_word.set((passing.fires & passing.first) | (reading.fires & reading.first));
             gives_beat.set((passing.fires & passing.has_payload) | (reading.fires & reading.has_payload));
         }
