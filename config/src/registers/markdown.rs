@@ -40,7 +40,7 @@ static PARTS: [Part; 5] = [
         text: "Tables are written, and requests are posted, by descriptors. Software waits until `busy` of `descriptor_status` is 0, writes the words of the \
                descriptor to `descriptor_0` and those behind it, and writes the code of the target to `descriptor_commit`. The layouts are those of the descriptors (`spraynic_descriptors.h`). The words stay as they are: \
                of a second descriptor only those that differ are to be written.\n\n\
-               There is one set of words for all targets. A window for each target would take over 2,000 flip-flops more, and no driver would be quicker: \
+               There is one set of words for all targets. A window for each target would take nearly 2,000 flip-flops more, and no driver would be quicker: \
                the words cost one write each in any case, and choosing the target is the same write that sends. While a descriptor waits \
                (its block is busy with packets before it), writes of the words and of `descriptor_commit` are answered by SLVERR and change nothing, and \
                `register_file_refused_writes` counts them: a bus that posts writes and loses the answer (PCIe) can still be asked.",
