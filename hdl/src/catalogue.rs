@@ -10,8 +10,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, qp_lookup,
-    receive_pipeline, register_file, reorder_buffer, responder, response_engine, round_robin_arbiter, skid_buffer,
-    spray_scheduler, stream_fifo, transmit_pipeline,
+    receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine, round_robin_arbiter,
+    skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -158,6 +158,11 @@ static BLOCKS: &[Block] = &[
         name: responder::NAME,
         description: "carries out the requests of peers: where payload goes, what is executed, what is due afterwards",
         build: responder::responder,
+    },
+    Block {
+        name: "requester",
+        description: "takes the responses to own READs and atomics and says when each is done",
+        build: |context, config| requester::requester(context, config),
     },
     Block {
         name: "response_engine",

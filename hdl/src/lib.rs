@@ -28,6 +28,7 @@ pub mod qp_lookup;
 pub mod receive_pipeline;
 pub mod register_file;
 pub mod reorder_buffer;
+pub mod requester;
 pub mod responder;
 pub mod response_engine;
 pub mod round_robin_arbiter;
