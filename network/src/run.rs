@@ -460,10 +460,12 @@ fn mtu_code(mtu: u32) -> Option<u8> {
     (1..=5).find(|code| 128 << code == mtu)
 }
 
-/// Queue pair number of a side: not the same at both.
-pub(crate) fn qpn_of(queue_pair: usize, side: usize, config: &NicConfig) -> u32 {
-    let count = config.send_queue_pairs();
-    (queue_pair as u32 + side as u32 * 3) % count
+/// Queue pair number of a side: its place among those of its NIC, shifted so that it is not the same at both.
+pub(crate) fn qpn_of(scenario: &Scenario, queue_pair: usize, side: usize, config: &NicConfig) -> u32 {
+    let nic = scenario.queue_pairs[queue_pair].nics[side];
+    let before = &scenario.queue_pairs[..queue_pair];
+    let place = before.iter().filter(|spec| spec.nics.contains(&nic)).count();
+    (place + nic * 3) as u32 % config.send_queue_pairs()
 }
 
 fn ip(nic: usize, ipv6: bool) -> u128 {
@@ -531,7 +533,7 @@ fn queue_pair(
     side: usize,
 ) -> Vec<TableWrite> {
     let (local, peer) = (spec.nics[side], spec.nics[1 - side]);
-    let (qpn, peer_qpn) = (qpn_of(place, side, config), qpn_of(place, 1 - side, config));
+    let [qpn, peer_qpn] = [side, 1 - side].map(|side| qpn_of(scenario, place, side, config));
     let profile = Profile::from(spec.profile);
     let response = |side: usize| (spec.psn[side] + 1000) & 0xFF_FFFF;
     let mtu = mtu_code(spec.mtu).unwrap_or(1);

@@ -85,7 +85,7 @@ impl Side {
         let to_receive: VecDeque<Message> = of(1 - side).filter(|message| takes_receive(&message.spec)).collect();
         Self {
             nic: scenario.queue_pairs[queue_pair].nics[side],
-            qpn: qpn_of(queue_pair, side, config),
+            qpn: qpn_of(scenario, queue_pair, side, config),
             queue_pair,
             side,
             all: to_post.len() + to_receive.len(),
