@@ -13,7 +13,7 @@ use spraynic_config::NicConfig;
 use spraynic_config::registers::{ADDRESS_BITS, CounterPort, OwnCounter, REGISTER_BYTES, RegisterMap, Role};
 use spraynic_rtl::{Context, Definition, Module, Signal};
 
-use crate::{axi_read_master, axi_write_master, receive_pipeline, transmit_pipeline};
+use crate::{axi_read_master, axi_write_master, path_monitor, receive_pipeline, spray_scheduler, transmit_pipeline};
 use descriptors::Descriptors;
 use write::Write;
 
@@ -49,6 +49,11 @@ pub fn register_map(config: &NicConfig) -> RegisterMap {
     let counters = [
         counters_of("transmit", transmit_pipeline::transmit_pipeline(&context, config)),
         counters_of("receive", receive_pipeline::receive_pipeline(&context, config)),
+        counters_of("send_path_monitor", path_monitor::path_monitor(&context, config)),
+        counters_of(
+            "send_spray_scheduler",
+            spray_scheduler::spray_scheduler(&context, config),
+        ),
         counters_of("memory_read", axi_read_master::axi_read_master(&context, config)),
         counters_of("memory_write", axi_write_master::axi_write_master(&context, config)),
     ];

@@ -135,7 +135,7 @@ static ROWS: &[Row] = &[
         role: Role::Setting,
         reset: Some(2),
         doc: "a path is assumed bad after so many losses",
-        fields: &[("losses", 8, "losses in its history, 1 to 64; 0 counts as 1")],
+        fields: &[("losses", 7, "losses in its history, 1 to 64; 0 counts as 1")],
     },
     Row {
         offset: 0x228,

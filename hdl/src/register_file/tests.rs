@@ -18,6 +18,11 @@ fn every_counter_of_the_pipelines_is_a_register_and_a_port() {
         for (prefix, block) in [
             ("transmit", transmit_pipeline::transmit_pipeline(&context, &config)),
             ("receive", receive_pipeline::receive_pipeline(&context, &config)),
+            ("send_path_monitor", path_monitor::path_monitor(&context, &config)),
+            (
+                "send_spray_scheduler",
+                spray_scheduler::spray_scheduler(&context, &config),
+            ),
         ] {
             for port in block.ports().into_iter().filter(|port| port.name.starts_with("count_")) {
                 let name = port.name.trim_start_matches("count_");
@@ -50,6 +55,7 @@ fn settings_have_the_widths_of_the_ports_that_they_go_to() {
     for block in [
         transmit_pipeline::transmit_pipeline(&context, &config),
         receive_pipeline::receive_pipeline(&context, &config),
+        path_monitor::path_monitor(&context, &config),
     ] {
         let ports = block.ports();
         for port in &ports {
@@ -61,9 +67,12 @@ fn settings_have_the_widths_of_the_ports_that_they_go_to() {
         }
     }
     let known = [
+        "bad_after",
         "cnp_interval_ns",
+        "delivered_clears",
         "identification",
         "identification_load",
+        "probe_interval_ns",
         "sack_bytes",
         "sack_every",
         "sack_timer_ns",
