@@ -24,6 +24,7 @@ mod path_bits;
 pub mod path_monitor;
 pub mod payload_router;
 pub mod payload_writer;
+pub mod port_multiplexer;
 pub mod qp_lookup;
 pub mod rate_limiter;
 pub mod receive_pipeline;

@@ -9,9 +9,9 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 
 use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
-    packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, qp_lookup,
-    receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine, round_robin_arbiter,
-    skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
+    packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
+    qp_lookup, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
+    round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.
@@ -105,6 +105,13 @@ static BLOCKS: &[Block] = &[
         name: "packet_multiplexer",
         description: "two streams of frames into one, in turn; for the pipeline's frames and the host's",
         build: |context, config| packet_multiplexer::packet_multiplexer(context, 2, config.datapath.width_bits, 1),
+    },
+    Block {
+        name: "port_multiplexer",
+        description: "leads each frame to its port, through a queue for each, and drops those of a port that is down",
+        build: |context, config| {
+            port_multiplexer::port_multiplexer(context, &port_multiplexer::PortMultiplexer::from(config))
+        },
     },
     Block {
         name: "packet_buffer",

@@ -24,6 +24,7 @@ pub mod path_monitor;
 mod path_sets;
 pub mod payload_router;
 pub mod payload_writer;
+pub mod port_multiplexer;
 pub mod qp_lookup;
 pub mod receive_pipeline;
 pub mod register_file;
