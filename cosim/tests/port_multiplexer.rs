@@ -225,7 +225,7 @@ fn frames_and_counters_equal_the_golden_model() {
         return;
     }
     let cases = prop::sample::select(&SIZES[..]).prop_flat_map(|size| (Just(size), given(size)));
-    proptest!(common::config(150, "port_multiplexer"), |((size, given) in cases)| {
+    proptest!(common::config(80, "port_multiplexer"), |((size, given) in cases)| {
         check(size, &given)?;
     });
 }

@@ -331,7 +331,7 @@ fn paths_and_counters_equal_the_golden_model() {
         return;
     }
     let cases = prop::sample::select(&SIZES[..]).prop_flat_map(|size| (Just(size), given(size), patterns()));
-    proptest!(common::config(150, "spray_scheduler"), |((size, given, patterns) in cases)| {
+    proptest!(common::config(100, "spray_scheduler"), |((size, given, patterns) in cases)| {
         check(size, &given, &patterns)?;
     });
 }

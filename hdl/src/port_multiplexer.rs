@@ -238,3 +238,53 @@ impl<'a> Queue<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use spraynic_rtl::Evaluator;
+
+    use super::*;
+
+    /// `port_room` of two ports after so many single-beat frames for port 0 that nobody takes, and again when all are taken.
+    #[test]
+    fn room_is_for_the_longest_frame_beside_one_that_comes() {
+        let size = PortMultiplexer {
+            width: 32,
+            ports: 2,
+            depth: 16,
+            longest: 5,
+        };
+        // 16 beats, two frames of 5: room as long as at most 6 wait.
+        for (frames, room) in [(0, 0b11), (6, 0b11), (7, 0b10), (12, 0b10)] {
+            let context = Context::new();
+            let mut sim = Evaluator::new(port_multiplexer(&context, &size));
+            sim.reset();
+            for (port, value) in [
+                ("port_up", 0b11u64),
+                ("port_pause", 0),
+                ("s_axis_tkeep", 0xF),
+                ("s_axis_tlast", 1),
+                ("s_axis_tuser", 0),
+                ("s_axis_tdata", 7),
+                ("m_axis_0_tready", 0),
+                ("m_axis_1_tready", 1),
+                ("s_axis_tvalid", 0),
+            ] {
+                sim.set(port, value);
+            }
+            (0..3).for_each(|_| sim.clock());
+            sim.set("s_axis_tvalid", 1);
+            for _ in 0..frames {
+                assert_eq!(sim.get_u64("s_axis_tready"), 1);
+                sim.clock();
+            }
+            sim.set("s_axis_tvalid", 0);
+            (0..3).for_each(|_| sim.clock());
+            assert_eq!(sim.get_u64("port_room"), room, "{frames} frames wait");
+            sim.set("m_axis_0_tready", 1);
+            (0..frames + 4).for_each(|_| sim.clock());
+            assert_eq!(sim.get_u64("port_room"), 0b11);
+            assert_eq!(sim.get_u64("count_forwarded"), frames);
+        }
+    }
+}
