@@ -11,7 +11,7 @@ use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
     qp_lookup, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
-    round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
+    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
 };
 
 /// The block that holds all others of the transmit path.

@@ -32,6 +32,7 @@ pub mod reorder_buffer;
 pub mod requester;
 pub mod responder;
 pub mod response_engine;
+pub mod retransmit_engine;
 pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod spray_scheduler;

@@ -58,7 +58,7 @@ struct Sending {
     psn: Psn,
     path: u8,
     class: u8,
-    /// The sending before this one on the same path and in the same class; none, or it has been looked at.
+    /// The sending before this one on the same path, if it has its path and class; none, or it has been looked at.
     previous: Option<u16>,
     /// It was acknowledged, and no other copy can be meant.
     delivered: bool,
@@ -209,9 +209,11 @@ impl Window {
         ((1..=self.known).contains(&steps) && record.entropy == entropy).then_some(record.path)
     }
 
-    /// Entropy value and port of a packet before the last one: where a probe can go.
-    pub(super) fn way_of_recent(&self, back: u32) -> (u16, u8) {
-        let record = &self.records[self.index(self.next - 1 - back % self.known.max(1))];
+    /// Entropy value and port of one of the last eight packets: where a probe can go.
+    pub(super) fn way_of_recent(&self, turn: u32) -> (u16, u8) {
+        let back = turn % 8;
+        let back = if back < self.known { back } else { 0 };
+        let record = &self.records[self.index(self.next - 1 - back)];
         (record.entropy, record.port)
     }
 
@@ -254,8 +256,8 @@ impl Window {
             self.drop_head();
         }
         let last = self.paths[usize::from(path)];
-        let before = &self.log[self.log_index(last)];
-        let previous = (self.in_log(last) && before.path == path && before.class == class).then_some(last);
+        // Whether that one was of the same path, and not of one that long since left the log, is seen when the link is followed.
+        let previous = self.in_log(last).then_some(last);
         let at = self.log_index(order);
         self.log[at] = Sending {
             psn,

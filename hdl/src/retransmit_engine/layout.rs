@@ -1,0 +1,148 @@
+//! What the tables of the block hold, and their sizes.
+
+use spraynic_config::{NicConfig, Profile};
+use spraynic_rtl::{Signal, bundle, cat, index_width};
+
+/// PSNs of a word of a bitmap.
+pub(super) const WORD: u32 = 64;
+/// Bits of the order of sendings.
+pub(super) const ORDER_BITS: u32 = 16;
+/// Bits of a time in a record.
+pub(super) const STAMP_BITS: u32 = 20;
+/// Lowest bit of the time that a record keeps: its unit is 64 ns.
+pub(super) const STAMP_SHIFT: u32 = 6;
+
+bundle! {
+    /// What the host said of a queue pair.
+    pub(super) struct QueuePair {
+        sends: 1, "it is in RTS";
+        receives: 1, "it is in RTR or RTS";
+        failed: 1, "it failed, and has not left RTS since";
+        profile: 2, "wire profile";
+        spreads: 1, "packets have paths of a set: another policy than fixed";
+        path_set: 12, "set of paths";
+        retry_limit: 3, "timeouts without progress that are answered";
+        ooo_threshold: 10, "later packets that make a hole a loss";
+        base_rtt: 24, "round trip of an idle fabric, in nanoseconds";
+        timeout: 32, "retransmission timeout, in nanoseconds";
+        peer: 16, "low bits of the peer's queue pair number";
+    }
+}
+
+bundle! {
+    /// A sequence space that sends.
+    pub(super) struct Space {
+        open: 1, "it sends";
+        base: 24, "oldest PSN that was not acknowledged";
+        next: 24, "PSN behind the last one that was sent";
+        known: 11, "PSNs before `next` that have a record";
+        log_head: 16, "order of the oldest sending in the log";
+        log_next: 16, "order of the next sending";
+        log_delivered: 11, "sendings in the log that were delivered";
+        generation: 24, "newest state of the receiver that a SACK has shown";
+        done: 24, "all before it is done";
+        ack_wanted: 24, "PSN behind the last packet that wants an ACK";
+        armed: 1, "the timer runs";
+        deadline: 64, "when it fires, in nanoseconds";
+        backoff: 3, "timeouts in a row, as far as they double the next one";
+        retries: 3, "timeouts without a sign of the peer";
+        probes: 16, "probes so far";
+    }
+}
+
+bundle! {
+    /// What is known of a PSN.
+    pub(super) struct Record {
+        order: 16, "place of its last sending in the order of all";
+        slot: 8, "slot of its request";
+        path: 8, "path of its last sending";
+        port: 3, "port of its last sending";
+        entropy: 16, "entropy value of its last sending";
+        sent: 20, "time of its last sending, in units of 64 ns";
+        copies: 2, "0 sent once, 1 twice with different entropy values, 2 nobody can tell";
+    }
+}
+
+bundle! {
+    /// A sending in the log.
+    pub(super) struct Sending {
+        psn: 24, "PSN";
+        path: 8, "path";
+        class: 2, "traffic class";
+        previous: 16, "order of the sending before on this path";
+        linked: 1, "`previous` counts, and has not been looked at";
+        delivered: 1, "it was acknowledged, and no other copy can be meant";
+    }
+}
+
+bundle! {
+    /// What the sweep of the timers looks at.
+    pub(super) struct Deadline {
+        armed: 1, "the timer runs";
+        at: 64, "when it fires, in nanoseconds";
+    }
+}
+
+/// Sizes of the tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) queue_pairs: u32,
+    pub(super) queue_pair_bits: u32,
+    /// Whether there are response spaces.
+    pub(super) responses: bool,
+    pub(super) window: u32,
+    pub(super) paths: u32,
+}
+
+impl Sizes {
+    pub(super) fn of(config: &NicConfig) -> Self {
+        let queue_pairs = config.send_queue_pairs();
+        Self {
+            queue_pairs,
+            queue_pair_bits: index_width(queue_pairs.into()),
+            responses: config.has_profile(Profile::Solar),
+            window: config.send.window,
+            paths: config.paths.entries,
+        }
+    }
+
+    pub(super) fn spaces(&self) -> u32 {
+        self.queue_pairs << u32::from(self.responses)
+    }
+
+    pub(super) fn space_bits(&self) -> u32 {
+        self.queue_pair_bits + u32::from(self.responses)
+    }
+
+    pub(super) fn window_bits(&self) -> u32 {
+        self.window.trailing_zeros()
+    }
+
+    pub(super) fn path_bits(&self) -> u32 {
+        self.paths.trailing_zeros()
+    }
+
+    /// Bits that tell the words of a window apart.
+    pub(super) fn word_bits(&self) -> u32 {
+        self.window_bits() - WORD.trailing_zeros()
+    }
+
+    /// Index of a sequence space: queue pair above, space at bit 0.
+    pub(super) fn space_index<'a>(&self, qpn: Signal<'a>, space: Signal<'a>) -> Signal<'a> {
+        let queue_pair = qpn.part(0, self.queue_pair_bits);
+        if self.responses {
+            cat(&[queue_pair, space])
+        } else {
+            queue_pair
+        }
+    }
+
+    /// Address of a word of the bitmaps.
+    pub(super) fn word_address<'a>(&self, space: Signal<'a>, psn: Signal<'a>) -> Signal<'a> {
+        if self.word_bits() == 0 {
+            space
+        } else {
+            cat(&[space, psn.part(WORD.trailing_zeros(), self.word_bits())])
+        }
+    }
+}
