@@ -474,6 +474,13 @@ fn responses_are_a_space_of_their_own() {
     assert_eq!((progress.space, progress.base, progress.done), (true, 901, 901));
     let resend = engine.next_resend().expect("901 is lost");
     assert_eq!((resend.space, resend.psn), (true, 901));
+    // No ACK ends a response: when all have arrived, nothing is awaited.
+    let seth = Seth {
+        space: spraynic_wire::SequenceSpace::Responses,
+        ..sack(902, 0)
+    };
+    feed_sack(&mut engine, seth, 2_000);
+    assert_eq!(engine.due_ns(QPN, Space::Responses), None);
     assert_eq!(engine.outstanding(QPN, Space::Requests), Some(1));
 }
 

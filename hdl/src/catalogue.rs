@@ -172,6 +172,11 @@ static BLOCKS: &[Block] = &[
         build: |context, config| requester::requester(context, config),
     },
     Block {
+        name: "retransmit_engine",
+        description: "knows which packets have arrived, and which must be sent again and when",
+        build: |context, config| retransmit_engine::retransmit_engine(context, config),
+    },
+    Block {
         name: "response_engine",
         description: "executes READs and atomics behind earlier writes, and answers requests",
         build: |context, config| response_engine::response_engine(context, config),

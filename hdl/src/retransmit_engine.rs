@@ -1,7 +1,7 @@
 //! `retransmit_engine`: knows of each packet on its way whether it has arrived, and says what must be sent again, and when.
 //!
 //! Context writes, feedback, packets that were sent and timers take turns at one engine, which works on one sequence space at a time; the plain next
-//! packet of that space passes by in one clock. It never holds payload, never chooses a path, and knows nothing of roce. Theory of operation:
+//! packet of that space passes by in one clock. It never holds payload, and never chooses a path. Theory of operation:
 //! `docs/src/blocks/retransmit_engine.md`.
 
 mod arrivals;
@@ -12,6 +12,7 @@ mod layout;
 mod operation;
 mod others;
 mod output;
+mod roce;
 mod tables;
 mod turn;
 
@@ -46,7 +47,23 @@ struct Ports<'a> {
     timeouts: Stream<'a>,
 }
 
-/// The block for this configuration: for the profiles solar and mrc; queue pairs of roce do not send.
+/// Tells apart what differs by the profiles.
+fn suffix(config: &NicConfig) -> String {
+    let mut suffix = String::new();
+    for (profile, name) in [
+        (Profile::Roce, "roce"),
+        (Profile::Solar, "solar"),
+        (Profile::Mrc, "mrc"),
+    ] {
+        if config.has_profile(profile) {
+            suffix.push('_');
+            suffix.push_str(name);
+        }
+    }
+    suffix
+}
+
+/// The block for this configuration.
 #[must_use]
 pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
     let sizes = Sizes::of(config);
@@ -55,11 +72,7 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
         sizes.queue_pairs,
         sizes.window,
         sizes.paths,
-        if config.has_profile(Profile::Solar) {
-            ""
-        } else {
-            "_requests"
-        }
+        suffix(config)
     ));
     m.doc(
         "Knows of each packet on its way whether it has arrived, and says what must be sent again, and when. Owns a window with a\n\
@@ -125,7 +138,10 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
     turn::turn(&engine, ports, &due, time, may_go, room.resends);
     m.when(may_go, || {
         m.switch(engine.step, |switch| {
-            for step in Step::ALL.into_iter().filter(|step| *step != Step::Idle) {
+            for step in Step::ALL
+                .into_iter()
+                .filter(|step| *step != Step::Idle && (sizes.roce || !step.is_roce()))
+            {
                 switch.case(step as u8, || match step {
                     Step::Idle => {}
                     Step::Load => engine.load(),
@@ -152,6 +168,10 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
                     Step::Context => engine.context(),
                     Step::Clear => engine.clear(),
                     Step::Second => engine.second(),
+                    Step::RoceSent => engine.roce_sent(),
+                    Step::RoceAnswer => engine.roce_answer(),
+                    Step::RoceJudge => engine.roce_judge(),
+                    Step::RoceRewind => engine.roce_rewind(),
                     Step::Delay => engine.delay(),
                     Step::Settle => engine.settle(),
                 });

@@ -7,7 +7,7 @@ use spraynic_config::descriptor::{Extension, QueuePairState, ReceivedPacket, Sen
 use spraynic_golden::reorder_buffer::Space;
 use spraynic_golden::retransmit_engine::{Config, RetransmitEngine};
 use spraynic_wire::{
-    CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, SequenceSpace, Seth, Syndrome,
+    CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, RnrTimer, SequenceSpace, Seth, Syndrome,
 };
 
 use super::scenario::{BEGIN, Event, QUEUE_PAIRS, WINDOW, config, time_at};
@@ -62,6 +62,10 @@ struct Flow {
     cumulative: u32,
     beyond: Vec<u32>,
     arrivals: u32,
+    /// roce: what was sent (first PSN, PSNs, whether it is a READ, slot), the oldest PSN, and what is sent again next.
+    requests: Vec<(u32, u32, bool, u8)>,
+    base: u32,
+    again: Option<usize>,
 }
 
 fn wrap(psn: u32) -> u32 {
@@ -72,6 +76,7 @@ impl Flow {
     fn new(psn: u32, paths: u8) -> Self {
         Self {
             next: wrap(psn),
+            base: wrap(psn),
             paths: vec![VecDeque::new(); paths.into()],
             cumulative: wrap(psn.wrapping_sub(1)),
             ..Self::default()
@@ -162,6 +167,7 @@ pub(super) fn write(chances: Chances) -> Vec<(u64, Event)> {
     for _ in 0..writer.chances.steps {
         writer.step();
     }
+    writer.settle();
     writer.cycle += 3_000;
     for qpn in 0..QUEUE_PAIRS {
         let context = SendContext {
@@ -185,9 +191,17 @@ impl Writer {
         self.model.expire_due(now);
         while let Some(resend) = self.model.next_resend() {
             let flow = &mut self.flows[resend.qpn as usize][usize::from(resend.space)];
-            flow.resends.push_back((resend.psn, resend.slot));
+            if resend.rewind {
+                let holds =
+                    |request: &(u32, u32, bool, u8)| Psn::new(resend.psn).is_in_window(Psn::new(request.0), request.1);
+                flow.again = flow.requests.iter().position(holds);
+            } else {
+                flow.resends.push_back((resend.psn, resend.slot));
+            }
         }
-        while self.model.next_progress().is_some() {}
+        while let Some(progress) = self.model.next_progress() {
+            self.flows[progress.qpn as usize][usize::from(progress.space)].base = progress.base;
+        }
         while self.model.next_path_event().is_some() {}
         while self.model.next_control().is_some() {}
         self.cycle += self.random.below(self.chances.gap + 1);
@@ -202,7 +216,8 @@ impl Writer {
         };
         let profile = match random.below(20) {
             0 => 3,
-            1..8 => Profile::Mrc.code(),
+            1..7 => Profile::Mrc.code(),
+            7..13 => Profile::Roce.code(),
             _ => Profile::Solar.code(),
         };
         let start = |random: &mut Random| match random.below(3) {
@@ -218,6 +233,7 @@ impl Writer {
             path_set: random.below(32) as u16,
             window: WINDOW as u16,
             retry_limit: random.below(3) as u8,
+            rnr_retry: random.below(8) as u8,
             psn: start(random),
             sent_response_psn: start(random),
             peer_qpn: random.next() as u32 & 0xFF_FFFF,
@@ -256,7 +272,14 @@ impl Writer {
         if self.flows[qpn as usize][usize::from(space)].paths.is_empty() {
             return;
         }
-        if self.random.below(self.chances.eager + 10) >= 10 {
+        let sends = self.random.below(self.chances.eager + 10) >= 10;
+        if self.contexts[qpn as usize].profile == Profile::Roce.code() {
+            if sends {
+                self.send_roce(qpn);
+            } else {
+                self.answer_roce(qpn);
+            }
+        } else if sends {
             self.send(qpn, space);
         } else {
             self.arrive(qpn, space);
@@ -299,6 +322,94 @@ impl Writer {
             ..SentPacket::default()
         };
         self.give(Event::Sent(sent));
+    }
+
+    /// What is under way arrives, and what was lost is sent again and arrives; but no ACK of a message.
+    fn settle(&mut self) {
+        (self.chances.loss, self.chances.trim) = (0, 0);
+        for _ in 0..6 {
+            for qpn in 0..QUEUE_PAIRS {
+                for space in [false, true] {
+                    if self.contexts[qpn as usize].profile != Profile::Roce.code() {
+                        self.deliver_all(qpn, space);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deliver_all(&mut self, qpn: u32, space: bool) {
+        while !self.flows[qpn as usize][usize::from(space)].resends.is_empty() {
+            self.send(qpn, space);
+        }
+        let flow = &mut self.flows[qpn as usize][usize::from(space)];
+        let mut last = None;
+        for path in 0..flow.paths.len() {
+            while let Some(packet) = flow.paths[path].pop_front() {
+                flow.receive(packet.0);
+                last = Some(packet);
+            }
+        }
+        if let Some((psn, entropy)) = last {
+            let (seth, state) = flow.sack(psn, entropy, space, PathFeedback::Good);
+            let sack = packet(qpn, Opcode::SACK, 0, &[&seth.to_bytes(), &state.to_bytes()]);
+            self.give(Event::Feedback(sack));
+        }
+    }
+
+    /// roce: the next request, or what was to be sent again.
+    fn send_roce(&mut self, qpn: u32) {
+        let outstanding = self.model.outstanding(qpn, Space::Requests).unwrap_or(0);
+        let response = self.random.percent(30);
+        let psns = if response { 1 + self.random.below(6) as u32 } else { 1 };
+        let flow = &mut self.flows[qpn as usize][0];
+        let (psn, psns, response, slot, retransmission) = match flow.again {
+            Some(index) => {
+                flow.again = (index + 1 < flow.requests.len()).then_some(index + 1);
+                let (psn, psns, response, slot) = flow.requests[index];
+                // A READ from its first missing response.
+                let done = Psn::new(flow.base).distance(Psn::new(psn)).clamp(0, psns as i32 - 1) as u32;
+                (wrap(psn + done), psns - done, response, slot, true)
+            }
+            None if outstanding + psns > WINDOW => return,
+            None => {
+                let psn = flow.next;
+                flow.next = wrap(psn + psns);
+                flow.requests.push((psn, psns, response, psn as u8));
+                (psn, psns, response, psn as u8, false)
+            }
+        };
+        self.give(Event::Sent(SentPacket {
+            qpn,
+            psn,
+            psns,
+            slot,
+            response,
+            retransmission,
+            last: true,
+            ..SentPacket::default()
+        }));
+    }
+
+    /// roce: an answer that stands near the oldest PSN.
+    fn answer_roce(&mut self, qpn: u32) {
+        let base = self.flows[qpn as usize][0].base;
+        let random = &mut self.random;
+        let psn = wrap(base.wrapping_add(random.below(4) as u32));
+        let ack = |syndrome: Syndrome| packet(qpn, Opcode::ACKNOWLEDGE, psn, &[&[syndrome.byte(), 0, 0, 0]]);
+        let answer = match random.below(40) {
+            0..14 => ack(Syndrome::ACK),
+            14 => packet(qpn, Opcode::ACKNOWLEDGE, base.wrapping_sub(1), &[&[0x1F, 0, 0, 0]]),
+            15..20 => ack(Syndrome::Nak(NakCode::PsnSequenceError)),
+            20..23 => ack(Syndrome::RnrNak(RnrTimer::from_code(1))),
+            23 if random.percent(30) => ack(Syndrome::Nak(NakCode::ALL[random.below(5) as usize])),
+            _ => {
+                let opcode = Opcode([0x0D, 0x0E, 0x0F, 0x10, 0x12][random.below(5) as usize]);
+                let near = wrap(base.wrapping_add(random.below(3) as u32));
+                packet(qpn, opcode, near, &[&[random.next() as u8, 0, 0, 0]])
+            }
+        };
+        self.give(Event::Feedback(answer));
     }
 
     fn arrive(&mut self, qpn: u32, space: bool) {

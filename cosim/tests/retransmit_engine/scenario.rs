@@ -18,6 +18,8 @@ pub(super) const WINDOW: u32 = 128;
 pub(super) const BEGIN: u64 = 100;
 /// Nanoseconds in a clock.
 pub(super) const CLOCK_NS: u64 = 4;
+/// Latest clocks from the time of a timer to its turn, where outputs are always taken: a sweep, and the longest operations before it.
+pub(super) const TIMER_BOUND: u64 = 2_000;
 /// Time of cycle 0.
 pub(super) const START_NS: u64 = 1_000_000;
 
@@ -27,7 +29,7 @@ pub(super) fn config() -> NicConfig {
     config.send.queue_pairs = QUEUE_PAIRS;
     config.send.window = WINDOW;
     config.paths.entries = 16;
-    config.wire.profiles = [Profile::Solar, Profile::Mrc].into();
+    config.wire.profiles = [Profile::Roce, Profile::Solar, Profile::Mrc].into();
     config
 }
 
@@ -134,8 +136,14 @@ impl Scenario {
     pub(super) fn judge(&self, outcome: &Outcome) -> Result<Given, String> {
         let mut model = RetransmitEngine::new(Config::from(&config()));
         let mut expected = Given::default();
+        let always = self.patterns.iter().all(|pattern| *pattern == Pattern::Always);
         for (cycle, event, timer) in self.steps(outcome)? {
             let now = time_at(cycle);
+            if let Some(due) = model.next_deadline_ns().filter(|_| always)
+                && now > due + TIMER_BOUND * CLOCK_NS
+            {
+                return Err(format!("cycle {cycle}: a timer was due at {due} ns, it is {now} ns"));
+            }
             match event {
                 Some(Event::Context(context)) => model.write_context(&context),
                 Some(Event::Sent(packet)) => model.sent(&packet, now),
@@ -170,6 +178,8 @@ impl Scenario {
             ("lost_sack", golden.lost_sack),
             ("lost_nack", golden.lost_nack),
             ("lost_timer", golden.lost_timer),
+            ("responses", golden.responses),
+            ("rewinds", golden.rewinds),
             ("timeouts", golden.timeouts),
             ("probes", golden.probes),
             ("failures", golden.failures),

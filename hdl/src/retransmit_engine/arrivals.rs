@@ -311,7 +311,7 @@ impl<'a> Engine<'a> {
         }
         space.base.set(next);
         m.when(next.eq(space.next) | next.part(0, 6).any(), || {
-            self.go(Step::ForgetRead)
+            self.go(Step::ForgetRead);
         })
         .otherwise(|| self.go(Step::AdvanceRead));
     }

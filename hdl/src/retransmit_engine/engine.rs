@@ -64,6 +64,14 @@ pub(super) enum Step {
     Clear,
     /// A context: the second space comes from its table.
     Second,
+    /// roce: a packet that was sent.
+    RoceSent,
+    /// roce: how far an answer moves the base.
+    RoceAnswer,
+    /// roce: what it asks for beside.
+    RoceJudge,
+    /// roce: what is lost is sent again, with all behind it.
+    RoceRewind,
     /// The timer's delay.
     Delay,
     /// The timer is set, and what changed is told.
@@ -72,7 +80,7 @@ pub(super) enum Step {
 
 impl Step {
     pub(super) const BITS: u32 = 5;
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 31] = [
         Self::Idle,
         Self::Load,
         Self::Begin,
@@ -98,6 +106,10 @@ impl Step {
         Self::Context,
         Self::Clear,
         Self::Second,
+        Self::RoceSent,
+        Self::RoceAnswer,
+        Self::RoceJudge,
+        Self::RoceRewind,
         Self::Delay,
         Self::Settle,
     ];
@@ -123,6 +135,16 @@ pub(super) enum Phase {
     Timeout,
 }
 
+impl Step {
+    /// Whether only queue pairs of roce come here.
+    pub(super) fn is_roce(self) -> bool {
+        matches!(
+            self,
+            Self::RoceSent | Self::RoceAnswer | Self::RoceJudge | Self::RoceRewind
+        )
+    }
+}
+
 impl Phase {
     pub(super) const BITS: u32 = 3;
 }
@@ -138,6 +160,7 @@ pub(super) struct Outputs<'a> {
     pub(super) resend: Signal<'a>,
     pub(super) resend_psn: Signal<'a>,
     pub(super) resend_slot: Signal<'a>,
+    pub(super) rewind: Signal<'a>,
     /// A SendProgress.
     pub(super) progress: Signal<'a>,
     /// A probe.
@@ -162,6 +185,7 @@ impl<'a> Outputs<'a> {
             resend: wire("resend", 1),
             resend_psn: wire("resend_psn", 24),
             resend_slot: wire("resend_slot", 8),
+            rewind: wire("resend_rewinds", 1),
             progress: wire("progress", 1),
             probe: wire("probe", 1),
             probe_entropy: wire("probe_entropy", 16),
@@ -222,6 +246,13 @@ pub(super) struct Deed<'a> {
     pub(super) second: Signal<'a>,
     /// A packet that was sent begins a wait.
     pub(super) starts: Signal<'a>,
+    /// SendProgress said `wait` before.
+    pub(super) wait: Signal<'a>,
+    /// roce: a response is missing; the oldest READ has all of its own; going back is not to be excused; an RNR wait begins.
+    pub(super) gap: Signal<'a>,
+    pub(super) popped: Signal<'a>,
+    pub(super) forced: Signal<'a>,
+    pub(super) rnr: Signal<'a>,
 }
 
 /// A packet that got its order, on the way into the tables: registers, one clock long.
@@ -240,7 +271,7 @@ pub(super) struct Store<'a> {
 pub(super) struct Counts<'a>(Vec<(&'static str, &'static str, Signal<'a>)>);
 
 impl<'a> Counts<'a> {
-    const NAMED: [(&'static str, &'static str); 14] = [
+    const NAMED: [(&'static str, &'static str); 16] = [
         ("sent", "packets sent for the first time"),
         ("sent_again", "packets sent again"),
         ("sent_ignored", "sent packets that have no place in a window"),
@@ -253,6 +284,8 @@ impl<'a> Counts<'a> {
         ("lost_sack", "packets to be sent again, by SACKs"),
         ("lost_nack", "packets to be sent again, by NACKs"),
         ("lost_timer", "packets to be sent again, by the timer"),
+        ("responses", "roce: READ responses and atomic ACKs taken"),
+        ("rewinds", "roce: rewinds"),
         ("timeouts", "timeouts"),
         ("failures", "queue pairs that failed"),
     ];
@@ -335,6 +368,11 @@ impl<'a> Engine<'a> {
             first: reg("first_loss", 1),
             second: reg("second_space", 1),
             starts: reg("starts_wait", 1),
+            wait: reg("wait_before", 1),
+            gap: reg("response_is_missing", 1),
+            popped: reg("read_ends", 1),
+            forced: reg("rewind_is_forced", 1),
+            rnr: reg("rnr_wait_begins", 1),
         };
         let store = Store {
             valid: reg("store_valid", 1).reset(0),
@@ -523,7 +561,13 @@ impl<'a> Engine<'a> {
             let by = 1 << bit;
             self.space.backoff.bit(bit).mux(delay << by, delay)
         });
-        self.deed.delay.set(self.deed.progressed.mux(timeout, doubled));
+        let delay = self.deed.progressed.mux(timeout, doubled);
+        let delay = if self.sizes.roce {
+            self.deed.rnr.mux(self.rnr_wait_ns().zero_extend(40), delay)
+        } else {
+            delay
+        };
+        self.deed.delay.set(delay);
         self.go(Step::Settle);
     }
 
@@ -534,7 +578,7 @@ impl<'a> Engine<'a> {
         let ack_is_missing = !unacknowledged.msb() & unacknowledged.any();
         let awaits = (space.base.ne(space.next) | ack_is_missing).named("awaits");
         let at = (self.op.now + deed.delay.zero_extend(64)).named("new_deadline");
-        let starts = deed.progressed | deed.alive | deed.restart;
+        let starts = deed.progressed | deed.alive | deed.restart | deed.rnr;
         let deadline = Deadline {
             armed: awaits & (starts | space.armed) & !deed.failed,
             at: starts.mux(at, space.deadline),
@@ -548,7 +592,7 @@ impl<'a> Engine<'a> {
             })
             .else_when(deed.alive, || space.retries.set_lit(0));
         self.tables.deadlines.write(self.index, deadline.pack());
-        let changed = space.base.ne(deed.base) | self.told_done().ne(deed.done);
+        let changed = space.base.ne(deed.base) | self.told_done().ne(deed.done) | space.rnr_wait.ne(deed.wait);
         self.out.progress.set(changed | deed.failed);
         self.m.when(deed.failed, || {
             self.count("failures");
@@ -563,8 +607,8 @@ impl<'a> Engine<'a> {
         self.go(Step::Idle);
     }
 
-    /// What SendProgress calls done: by ACKs for requests, what arrived for responses.
+    /// What SendProgress calls done: by ACKs for requests, what arrived for responses and in roce.
     pub(super) fn told_done(&self) -> Signal<'a> {
-        self.op.space.mux(self.space.base, self.space.done)
+        (self.op.space | self.is_roce()).mux(self.space.base, self.space.done)
     }
 }

@@ -146,19 +146,28 @@ impl<'a> Engine<'a> {
     /// [`Step::Fire`].
     pub(super) fn fire(&self) {
         let (m, space, walk) = (self.m, &self.space, &self.walk);
-        let waits = space.base.ne(space.next) & (self.tables.lost.word & self.bit_of(space.base)).any();
+        let roce = self.is_roce();
+        let is_lost = (self.tables.lost.word & self.bit_of(space.base)).any();
+        let waits = roce
+            .mux(space.rewinding, space.base.ne(space.next) & is_lost)
+            .named("base_waits");
         self.deed.restart.set_lit(1);
-        m.when(waits, || self.end())
-            .else_when(space.retries.ge(self.qp.retry_limit), || {
-                self.deed.failed.set_lit(1);
-                self.deed.status.set_lit(CompletionStatus::RetryExceeded as u8);
-                self.end();
-            })
-            .otherwise(|| {
-                self.count("timeouts");
-                space.retries.set(space.retries + m.lit(1, 3));
-                m.when(!space.backoff.all(), || space.backoff.set(space.backoff + m.lit(1, 3)));
-                m.when(space.base.eq(space.next), || {
+        m.when(space.rnr_wait, || {
+            space.rnr_wait.set_lit(0);
+            self.fire_rewind();
+        })
+        .else_when(waits, || self.end())
+        .else_when(space.retries.ge(self.qp.retry_limit), || {
+            self.deed.failed.set_lit(1);
+            self.deed.status.set_lit(CompletionStatus::RetryExceeded as u8);
+            self.end();
+        })
+        .otherwise(|| {
+            self.count("timeouts");
+            space.retries.set(space.retries + m.lit(1, 3));
+            m.when(!space.backoff.all(), || space.backoff.set(space.backoff + m.lit(1, 3)));
+            m.when(roce, || self.fire_rewind())
+                .else_when(space.base.eq(space.next), || {
                     let turn = space.probes.part(0, 3).zero_extend(11);
                     let back = turn.gate(turn.lt(space.known)).zero_extend(24);
                     self.read_record(space.next - m.lit(1, 24) - back);
@@ -169,7 +178,7 @@ impl<'a> Engine<'a> {
                     walk.word_psn.set(self.word_of(space.base));
                     self.go(Step::WordRead);
                 });
-            });
+        });
     }
 
     /// [`Step::Probe`].

@@ -26,6 +26,7 @@ bundle! {
         base_rtt: 24, "round trip of an idle fabric, in nanoseconds";
         timeout: 32, "retransmission timeout, in nanoseconds";
         peer: 16, "low bits of the peer's queue pair number";
+        rnr_retry: 3, "roce: RNR NAKs without progress that are answered; 7: all";
     }
 }
 
@@ -47,6 +48,26 @@ bundle! {
         backoff: 3, "timeouts in a row, as far as they double the next one";
         retries: 3, "timeouts without a sign of the peer";
         probes: 16, "probes so far";
+        rewinding: 1, "roce: asked to send again from `base` on, and that has not begun";
+        resent: 1, "roce: `resent_psn` counts";
+        resent_psn: 24, "roce: packet that last was sent again as the first one";
+        resent_at: 20, "roce: when, in units of 64 ns";
+        rnr_wait: 1, "roce: the peer has no receive request, and the timer ends the wait";
+        rnr_retries: 3, "roce: RNR NAKs without progress";
+        reads: 5, "roce: READs and atomics whose responses are awaited";
+        first_read: 4, "roce: place of the oldest of them in their table";
+        missing: 24, "roce: PSN of its first response that has not come";
+        read_end: 24, "roce: PSN behind its last response";
+        read_slot: 8, "roce: slot of its request";
+    }
+}
+
+bundle! {
+    /// roce: a READ or an atomic whose responses are awaited.
+    pub(super) struct Read {
+        psn: 24, "PSN of its first response";
+        end: 24, "PSN behind the last one";
+        slot: 8, "slot of its request";
     }
 }
 
@@ -92,6 +113,9 @@ pub(super) struct Sizes {
     pub(super) responses: bool,
     pub(super) window: u32,
     pub(super) paths: u32,
+    /// Whether there are queue pairs of roce, and how many READs and atomics one may have outstanding.
+    pub(super) roce: bool,
+    pub(super) reads: u32,
 }
 
 impl Sizes {
@@ -103,6 +127,8 @@ impl Sizes {
             responses: config.has_profile(Profile::Solar),
             window: config.send.window,
             paths: config.paths.entries,
+            roce: config.has_profile(Profile::Roce),
+            reads: config.send.reads,
         }
     }
 
@@ -125,6 +151,17 @@ impl Sizes {
     /// Bits that tell the words of a window apart.
     pub(super) fn word_bits(&self) -> u32 {
         self.window_bits() - WORD.trailing_zeros()
+    }
+
+    /// Places of the table of READs for each queue pair: a power of two, at least two.
+    pub(super) fn read_places(&self) -> u32 {
+        self.reads.next_power_of_two().max(2)
+    }
+
+    /// Address in the table of READs.
+    pub(super) fn read_address<'a>(&self, qpn: Signal<'a>, place: Signal<'a>) -> Signal<'a> {
+        let bits = self.read_places().trailing_zeros();
+        cat(&[qpn.part(0, self.queue_pair_bits), place.part(0, bits)])
     }
 
     /// Index of a sequence space: queue pair above, space at bit 0.

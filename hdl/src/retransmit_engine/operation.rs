@@ -47,6 +47,12 @@ bundle! {
         port: 3, "sent: port";
         class: 2, "sent: traffic class";
         wants_ack: 1, "sent: last packet of a message that an ACK ends";
+        psns: 24, "sent: PSNs that it takes";
+        has_response: 1, "sent: a READ request or an atomic";
+        response: 1, "a READ response or an atomic ACK (roce)";
+        sequence: 1, "ACK: NAK (PSN sequence error)";
+        rnr: 1, "ACK: RNR NAK";
+        rnr_timer: 5, "ACK: timer code of an RNR NAK";
     }
 }
 
@@ -110,6 +116,8 @@ pub(super) fn of_sent<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>) ->
         class: get("class"),
         entropy: get("entropy"),
         wants_ack: get("last") & !get("response") & !get("space"),
+        psns: get("psns"),
+        has_response: get("response"),
         ..nothing(now)
     }
 }
@@ -152,6 +160,7 @@ pub(super) fn queue_pair_of<'a>(context: Signal<'a>) -> (QueuePair<'a>, Signal<'
         "policy",
         "path_set",
         "retry_limit",
+        "rnr_retry",
         "psn",
         "sent_response_psn",
         "peer_qpn",
@@ -179,6 +188,7 @@ pub(super) fn queue_pair_of<'a>(context: Signal<'a>) -> (QueuePair<'a>, Signal<'
         base_rtt: get("base_rtt_ns"),
         timeout: get("timeout_ns"),
         peer: get("peer_qpn").part(0, 16),
+        rnr_retry: get("rnr_retry"),
     };
     (queue_pair, get("psn"), get("sent_response_psn"))
 }
@@ -208,6 +218,12 @@ pub(super) fn of_feedback<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>
     let is_sack = (whole & opcode(Opcode::SACK)).named("is_sack");
     let is_nack = (whole & opcode(Opcode::NACK)).named("is_nack");
     let is_ack = whole & (opcode(Opcode::ACKNOWLEDGE) | opcode(Opcode::MRC_ACKNOWLEDGE));
+    let is_response = whole
+        & (opcode(Opcode::READ_RESPONSE_FIRST)
+            | opcode(Opcode::READ_RESPONSE_MIDDLE)
+            | opcode(Opcode::READ_RESPONSE_LAST)
+            | opcode(Opcode::READ_RESPONSE_ONLY)
+            | opcode(Opcode::ATOMIC_ACKNOWLEDGE));
     let space = (is_sack | is_nack) & byte(0).bit(4) & !other_space;
 
     let cumulative = number(13, 3);
@@ -238,13 +254,20 @@ pub(super) fn of_feedback<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>
     let (sack, nack) = (is_sack & !other_space, is_nack & !other_space & known_reason);
     let psn = is_sack.mux(
         cumulative,
-        is_nack.mux(number(13, 3), negative.mux(get("psn") - m.lit(1, 24), get("psn"))),
+        is_nack.mux(
+            number(13, 3),
+            (is_ack & negative).mux(get("psn") - m.lit(1, 24), get("psn")),
+        ),
     );
     Operation {
         sack,
         nack,
         ack: is_ack,
-        stale: !(sack | nack | is_ack),
+        response: is_response,
+        sequence: is_ack & code_is(NakCode::PsnSequenceError),
+        rnr: is_ack & syndrome.part(5, 3).eq_lit(1),
+        rnr_timer: syndrome.part(0, 5),
+        stale: !(sack | nack | is_ack | is_response),
         outside: outside(sizes, get("qpn"), space),
         qpn: get("qpn"),
         space,
@@ -259,14 +282,16 @@ pub(super) fn of_feedback<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>
         feedback: cat(&[byte(1).bit(6), byte(1).bit(5)]),
         probed: byte(1).bit(1),
         probe_id: ack_psn_offset,
-        nak: !positive,
-        status: invalid.mux(
-            status(CompletionStatus::RemoteInvalidRequest),
-            access.mux(
-                status(CompletionStatus::RemoteAccess),
-                operational.mux(status(CompletionStatus::RemoteOperational), m.lit(0, 8)),
-            ),
-        ),
+        nak: is_ack & !positive,
+        status: invalid
+            .mux(
+                status(CompletionStatus::RemoteInvalidRequest),
+                access.mux(
+                    status(CompletionStatus::RemoteAccess),
+                    operational.mux(status(CompletionStatus::RemoteOperational), m.lit(0, 8)),
+                ),
+            )
+            .gate(is_ack),
         trimmed: reason.eq_lit(NackReason::Trimmed.code()),
         last_hop: reason.eq_lit(NackReason::TrimmedLastHop.code()),
         ..nothing(now)

@@ -15,12 +15,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Whether a packet of this sequence space is the plain next one: something is outstanding, so that the timer runs, and there is room.
-    pub(super) fn is_plain(&self, index: Signal<'a>, psn: Signal<'a>, wants_ack: Signal<'a>) -> Signal<'a> {
+    pub(super) fn is_plain(&self, index: Signal<'a>, psn: Signal<'a>) -> Signal<'a> {
         let space = &self.space;
         let full = (space.log_next - space.log_head).eq_lit(self.sizes.window);
         let room = self.outstanding.lt(self.m.lit(self.sizes.window, 24));
-        wants_ack.ignore();
-        self.held & self.is_open() & self.index.eq(index) & psn.eq(space.next) & self.outstanding.any() & room & !full
+        let mine = self.held & self.is_open() & !self.is_roce() & self.index.eq(index);
+        mine & psn.eq(space.next) & self.outstanding.any() & room & !full
     }
 
     /// Takes the next order for a packet: the tables follow in the next clock.
@@ -62,6 +62,7 @@ impl<'a> Engine<'a> {
     /// [`Step::Begin`]: the first look of an operation at its sequence space.
     pub(super) fn begin(&self) {
         let (m, op, deed) = (self.m, &self.op, &self.deed);
+        let roce = self.is_roce();
         deed.progressed.set_lit(0);
         deed.alive.set_lit(0);
         deed.restart.set_lit(0);
@@ -71,6 +72,8 @@ impl<'a> Engine<'a> {
         deed.second.set_lit(0);
         deed.base.set(self.space.base);
         deed.done.set(self.told_done());
+        deed.wait.set(self.space.rnr_wait);
+        deed.rnr.set_lit(0);
         self.walk.current.set_lit(0);
         m.when(op.context, || self.go(Step::Context))
             .else_when(!self.is_open(), || {
@@ -78,10 +81,11 @@ impl<'a> Engine<'a> {
                     .else_when(!op.timer, || self.count("drop_stale"));
                 self.go(Step::Idle);
             })
-            .else_when(op.stale, || {
+            .else_when(op.stale | (op.response & !roce) | ((op.sack | op.nack) & roce), || {
                 self.count("drop_stale");
                 self.go(Step::Idle);
             })
+            .else_when(roce & (op.ack | op.response), || self.begin_answer())
             .else_when(op.sack | op.ack, || self.begin_arrivals())
             .else_when(op.nack, || self.begin_nack())
             .else_when(op.sent, || {
@@ -89,7 +93,8 @@ impl<'a> Engine<'a> {
                 self.read_bitmaps(op.psn);
                 self.read_log(self.space.log_head);
                 deed.starts.set(op.psn.eq(self.space.base) | !self.space.armed);
-                self.go(Step::Sent);
+                m.when(roce, || self.go(Step::RoceSent))
+                    .otherwise(|| self.go(Step::Sent));
             })
             .otherwise(|| self.begin_timer());
     }
@@ -129,9 +134,13 @@ impl<'a> Engine<'a> {
     pub(super) fn context(&self) {
         let (m, space, written, old) = (self.m, &self.space, &self.written, &self.qp);
         let second = self.deed.second;
-        let selective = is_selective(written.profile);
+        let known = if self.sizes.roce {
+            m.high()
+        } else {
+            is_selective(written.profile)
+        };
         let solar = written.profile.eq_lit(Profile::Solar.code());
-        let sends = second.mux(written.receives & solar, written.sends & selective);
+        let sends = second.mux(written.receives & solar, written.sends & known);
         let was_open = space.open & !old.failed & old.profile.eq(written.profile);
         let fails_still = old.failed & written.sends;
         let opens = (sends & !was_open & !fails_still).named("opens");
@@ -155,6 +164,17 @@ impl<'a> Engine<'a> {
                 backoff: zero(3),
                 retries: zero(3),
                 probes: zero(16),
+                rewinding: m.low(),
+                resent: m.low(),
+                resent_psn: zero(24),
+                resent_at: zero(20),
+                rnr_wait: m.low(),
+                rnr_retries: zero(3),
+                reads: zero(5),
+                first_read: zero(4),
+                missing: zero(24),
+                read_end: zero(24),
+                read_slot: zero(8),
             });
         })
         .otherwise(|| {

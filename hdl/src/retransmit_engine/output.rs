@@ -52,7 +52,9 @@ pub(super) fn outputs<'a>(engine: &Engine<'a>, ports: Ports<'a>) -> Room<'a> {
     let progress = Fields::build::<SendProgress>(|name, width| match name {
         "qpn" => op.qpn,
         "base" => engine.space.base,
-        "done" => engine.told_done(),
+        // A NAK may name a request behind a READ whose responses are missing.
+        "done" => (engine.deed.failed & op.ack).mux(op.acknowledges(), engine.told_done()),
+        "wait" => engine.space.rnr_wait,
         "space" => op.space,
         "failed" => engine.deed.failed,
         "status" => engine.deed.status,
@@ -95,6 +97,7 @@ pub(super) fn outputs<'a>(engine: &Engine<'a>, ports: Ports<'a>) -> Room<'a> {
         "qpn" => op.qpn,
         "psn" => out.resend_psn,
         "slot" => out.resend_slot,
+        "rewind" => out.rewind,
         "space" => op.space,
         _ => zero(width),
     });

@@ -4,7 +4,7 @@
 
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, cat};
 
-use super::layout::{Deadline, ORDER_BITS, QueuePair, Record, Sending, Sizes, Space, WORD};
+use super::layout::{Deadline, ORDER_BITS, QueuePair, Read, Record, Sending, Sizes, Space, WORD};
 
 /// A table: wires to drive, and the word that was read.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,8 @@ pub(super) struct Tables<'a> {
     pub(super) acked: Table<'a>,
     pub(super) lost: Table<'a>,
     pub(super) suspect: Table<'a>,
+    /// Only with roce.
+    pub(super) reads: Option<Table<'a>>,
 }
 
 impl<'a> Tables<'a> {
@@ -84,6 +86,14 @@ impl<'a> Tables<'a> {
             acked: bitmap("acked"),
             lost: bitmap("lost"),
             suspect: bitmap("suspect"),
+            reads: sizes.roce.then(|| {
+                Table::new(
+                    m,
+                    "reads",
+                    sizes.queue_pairs * sizes.read_places(),
+                    Read::packed_width(),
+                )
+            }),
         }
     }
 }

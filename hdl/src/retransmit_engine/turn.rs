@@ -1,13 +1,11 @@
 //! Who has the next turn, and the sweep that finds timers that are due.
 
-use spraynic_config::descriptor::SentPacket;
 use spraynic_rtl::{Bundle, Signal};
 
 use super::Ports;
 use super::engine::{Engine, Step};
 use super::layout::Deadline;
 use super::operation::{self, Operation};
-use crate::fields::Fields;
 
 /// Packets that were sent and may go before feedback that waits.
 const BURST: u32 = 7;
@@ -66,7 +64,7 @@ pub(super) fn turn<'a>(
 
     let sent = Operation::named(&operation::of_sent(sizes, ports.sent.data, time), "sent");
     let sent_index = sizes.space_index(sent.qpn, sent.space);
-    let plain = (engine.is_plain(sent_index, sent.psn, sent.wants_ack) & !sent.outside).named("is_plain_next");
+    let plain = (engine.is_plain(sent_index, sent.psn) & !sent.outside).named("is_plain_next");
 
     let context_turn = ports.contexts.valid;
     let timer_turn = due.valid & resends & !context_turn;
@@ -126,7 +124,7 @@ pub(super) fn turn<'a>(
         .else_when(engine.held & engine.index.eq(index), || engine.go(Step::Begin))
         .otherwise(|| {
             m.when(engine.held, || {
-                engine.tables.spaces.write(engine.index, engine.space.pack())
+                engine.tables.spaces.write(engine.index, engine.space.pack());
             });
             engine.tables.spaces.read(index);
             engine
@@ -139,5 +137,4 @@ pub(super) fn turn<'a>(
             engine.go(Step::Load);
         });
     });
-    Fields::unpack::<SentPacket>(ports.sent.data).get("psns").ignore();
 }
