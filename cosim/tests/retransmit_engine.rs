@@ -240,6 +240,7 @@ fn scenarios_reach_every_counter() {
                 Event::Context(context) => model.write_context(&context),
                 Event::Sent(packet) => model.sent(&packet, now),
                 Event::Feedback(packet) => model.feedback(&packet, &Default::default(), now),
+                Event::Timer(..) => {}
             }
         }
         let counters = model.counters();

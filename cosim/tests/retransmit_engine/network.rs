@@ -186,6 +186,7 @@ impl Writer {
             Event::Context(context) => self.model.write_context(context),
             Event::Sent(packet) => self.model.sent(packet, now),
             Event::Feedback(packet) => self.model.feedback(packet, &Default::default(), now),
+            Event::Timer(..) => {}
         }
         self.events.push((self.cycle, event));
         self.model.expire_due(now);
@@ -445,13 +446,13 @@ impl Writer {
         let old = flow.sack(psn, entropy, space, feedback);
         flow.receive(psn);
         let far = Psn::new(psn).distance(Psn::new(flow.cumulative)) > 64;
-        let due = asks || far || flow.arrivals % 4 == 0;
+        let due = asks || far || flow.arrivals.is_multiple_of(4);
         let (seth, state) = if answers_late {
             old
         } else {
             flow.sack(psn, entropy, space, feedback)
         };
-        let acks = !space && flow.arrivals % 6 == 0;
+        let acks = !space && flow.arrivals.is_multiple_of(6);
         let cumulative = flow.cumulative;
         if due {
             let sack = packet(qpn, Opcode::SACK, 0, &[&seth.to_bytes(), &state.to_bytes()]);

@@ -42,6 +42,8 @@ pub(super) enum Event {
     Context(SendContext),
     Sent(SentPacket),
     Feedback(ReceivedPacket),
+    /// A timer fired: never given, the block says so.
+    Timer(u32, Space),
 }
 
 /// Everything that goes in, each with the cycle before which it is not offered, from [`BEGIN`] on.
@@ -100,13 +102,14 @@ impl Scenario {
     }
 
     /// What was accepted, and timers that fired, in their order.
-    fn steps(&self, outcome: &Outcome) -> Result<Vec<(u64, Option<Event>, Option<(u32, Space)>)>, String> {
+    fn steps(&self, outcome: &Outcome) -> Result<Vec<(u64, Event)>, String> {
         let mut steps = vec![];
         for (stream, kind) in [("s_axis_context", 0), ("s_axis_sent", 1), ("s_axis_feedback", 2)] {
             let of_kind = |event: &&Event| match event {
                 Event::Context(_) => kind == 0,
                 Event::Sent(_) => kind == 1,
                 Event::Feedback(_) => kind == 2,
+                Event::Timer(..) => false,
             };
             let given: Vec<_> = self.events.iter().map(|(_, event)| event).filter(of_kind).collect();
             let accepted = outcome.accepted(stream);
@@ -114,7 +117,7 @@ impl Scenario {
                 return Err(format!("{stream}: {} of {} were accepted", accepted.len(), given.len()));
             }
             for (timing, event) in accepted.iter().zip(given) {
-                steps.push((timing.last_cycle, Some(event.clone()), None));
+                steps.push((timing.last_cycle, event.clone()));
             }
         }
         for frame in outcome.received("m_axis_timeout") {
@@ -123,7 +126,7 @@ impl Scenario {
             let word = u128::from_le_bytes(bytes);
             let (space, qpn, now) = (word & 1, (word >> 1) as u32 & 0x7F_FFFF, (word >> 24) as u64);
             let cycle = (now - START_NS) / CLOCK_NS;
-            steps.push((cycle, None, Some((qpn, Space::ALL[space as usize]))));
+            steps.push((cycle, Event::Timer(qpn, Space::ALL[space as usize])));
         }
         steps.sort_by_key(|(cycle, ..)| *cycle);
         match steps.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -137,7 +140,7 @@ impl Scenario {
         let mut model = RetransmitEngine::new(Config::from(&config()));
         let mut expected = Given::default();
         let always = self.patterns.iter().all(|pattern| *pattern == Pattern::Always);
-        for (cycle, event, timer) in self.steps(outcome)? {
+        for (cycle, event) in self.steps(outcome)? {
             let now = time_at(cycle);
             if let Some(due) = model.next_deadline_ns().filter(|_| always)
                 && now > due + TIMER_BOUND * CLOCK_NS
@@ -145,15 +148,12 @@ impl Scenario {
                 return Err(format!("cycle {cycle}: a timer was due at {due} ns, it is {now} ns"));
             }
             match event {
-                Some(Event::Context(context)) => model.write_context(&context),
-                Some(Event::Sent(packet)) => model.sent(&packet, now),
-                Some(Event::Feedback(packet)) => model.feedback(&packet, &PacketContext::default(), now),
-                None => {}
-            }
-            if let Some((qpn, space)) = timer {
-                model
+                Event::Context(context) => model.write_context(&context),
+                Event::Sent(packet) => model.sent(&packet, now),
+                Event::Feedback(packet) => model.feedback(&packet, &PacketContext::default(), now),
+                Event::Timer(qpn, space) => model
                     .expire(qpn, space, now)
-                    .map_err(|error| format!("cycle {cycle}, queue pair {qpn}, {space:?}: {error}"))?;
+                    .map_err(|error| format!("cycle {cycle}, queue pair {qpn}, {space:?}: {error}"))?,
             }
             expected.progress.extend(std::iter::from_fn(|| model.next_progress()));
             expected.resends.extend(std::iter::from_fn(|| model.next_resend()));
