@@ -10,8 +10,8 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
-    qp_lookup, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
-    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline,
+    qp_lookup, rate_limiter, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
+    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline, work_queue,
 };
 
 /// The block that holds all others of the transmit path.
@@ -74,6 +74,19 @@ static BLOCKS: &[Block] = &[
         name: "spray_scheduler",
         description: "chooses the path and the port of each packet: fixed, single, in turn, random, adaptive, recycled",
         build: |context, config| spray_scheduler::spray_scheduler(context, config),
+        name: "packet_slicer_slices",
+        description: "packet_slicer behind work_queue: cuts slices of messages, whose numbers come with them",
+        build: |context, config| packet_slicer::packet_slicer_slices(context, config),
+    },
+    Block {
+        name: "rate_limiter",
+        description: "token buckets of queue pairs and traffic classes: may so many bytes be sent now?",
+        build: |context, config| rate_limiter::rate_limiter(context, config),
+    },
+    Block {
+        name: "work_queue",
+        description: "holds work requests until they are complete, and gives them in slices: window, fences, weights, what was lost",
+        build: |context, config| work_queue::work_queue(context, config),
     },
     Block {
         name: "header_builder",

@@ -4,8 +4,11 @@
 //! they meet their context, are checked, and take their PSNs. The cutter behind the queue gives the descriptors. It never touches
 //! payload. Theory of operation: `docs/src/blocks/packet_slicer.md`.
 
-mod admission;
+pub(crate) mod admission;
 mod cutter;
+mod slices;
+
+pub use slices::packet_slicer_slices;
 
 use crate::counter::{Counter, count_when};
 use spraynic_config::NicConfig;
@@ -89,8 +92,15 @@ pub fn packet_slicer<'a>(context: &'a Context, config: &NicConfig) -> Definition
     taken.set(taken + requests.fires().zero_extend(4) - leaves);
     m.assert("queue_has_room", !(admission.admitted & waiting.eq_lit(QUEUE_DEPTH)));
 
-    let next = Message::unpack(queue.read_now(head));
-    let started = cutter::cutter(m, config, next, waiting.any(), packets);
+    let message = Message::unpack(queue.read_now(head));
+    let next = cutter::Start {
+        message,
+        first: m.high(),
+        remaining: message.length,
+        in_interval: m.lit(0, 6),
+        tag: None,
+    };
+    let started = cutter::cutter(m, config, &next, waiting.any(), packets);
     pop.set(started);
 
     count_when(m, Counter("packets", "packet descriptors given"), packets.fires());

@@ -26,18 +26,18 @@ pub(super) struct Admission<'a> {
 }
 
 /// What a request is, decoded.
-struct Decoded<'a> {
-    send: Signal<'a>,
-    invalidate: Signal<'a>,
-    write: Signal<'a>,
-    read: Signal<'a>,
-    compare_swap: Signal<'a>,
-    fetch_add: Signal<'a>,
-    immediate: Signal<'a>,
+pub(crate) struct Decoded<'a> {
+    pub(super) send: Signal<'a>,
+    pub(super) invalidate: Signal<'a>,
+    pub(super) write: Signal<'a>,
+    pub(super) read: Signal<'a>,
+    pub(super) compare_swap: Signal<'a>,
+    pub(super) fetch_add: Signal<'a>,
+    pub(super) immediate: Signal<'a>,
 }
 
 impl<'a> Decoded<'a> {
-    fn new(request: &Fields<'a>) -> Self {
+    pub(crate) fn new(request: &Fields<'a>) -> Self {
         let is = |opcode: WorkOpcode| request.get("opcode").eq_lit(opcode as u8);
         Self {
             send: is(WorkOpcode::Send),
@@ -54,7 +54,7 @@ impl<'a> Decoded<'a> {
         self.compare_swap | self.fetch_add
     }
 
-    fn has_payload(&self) -> Signal<'a> {
+    pub(crate) fn has_payload(&self) -> Signal<'a> {
         self.send | self.invalidate | self.write
     }
 
@@ -225,16 +225,18 @@ pub(super) fn admission<'a>(
 }
 
 /// Result of the checks, in clock 3; `drops` in clock 4.
-struct Checks<'a> {
-    good: Signal<'a>,
+pub(crate) struct Checks<'a> {
+    pub(crate) good: Signal<'a>,
     /// PSNs that the message takes.
-    psns: Signal<'a>,
-    mrc: Signal<'a>,
+    pub(crate) psns: Signal<'a>,
+    pub(crate) mrc: Signal<'a>,
     immediate: Signal<'a>,
-    drops: Vec<(&'static str, &'static str, Signal<'a>)>,
+    pub(crate) drops: Vec<(&'static str, &'static str, Signal<'a>)>,
 }
 
-fn check<'a>(
+/// Checks a request of a queue pair with these rights: open, profile, MTU code from bit 0 on. The result is there in the same clock,
+/// the reasons of a drop in the next one.
+pub(crate) fn check<'a>(
     m: Module<'a>,
     config: &NicConfig,
     request: Signal<'a>,
@@ -312,7 +314,7 @@ fn check<'a>(
 }
 
 /// Packets of a message with payload: length / MTU rounded up, at least 1; 24 bits.
-fn packets_of_length<'a>(length: Signal<'a>, mtu: Signal<'a>) -> Signal<'a> {
+pub(crate) fn packets_of_length<'a>(length: Signal<'a>, mtu: Signal<'a>) -> Signal<'a> {
     let choices = (0..8u32).map(|code| {
         let shift = 7 + code.clamp(1, 5);
         let whole = (length >> shift).part(0, 24);

@@ -4,19 +4,46 @@
 use super::Message;
 use crate::extension::{AtomicEth, Ieth, ImmDt, Meth, Reth, Tseth, extension};
 use crate::fields::Fields;
-use spraynic_config::descriptor::PacketDescriptor;
+use spraynic_config::descriptor::{PacketDescriptor, PacketOrigin};
 use spraynic_config::{NicConfig, Operation, Profile};
-use spraynic_rtl::{Bundle, Module, Signal, Stream};
+use spraynic_rtl::{Bundle, Module, Signal, Stream, bundle, cat};
 use spraynic_wire::Opcode;
 
 /// `ftype` of a TSETH that is a time stamp [MRC 1.0].
 const TSETH_TIMESTAMP: u8 = 1;
 
-/// Builds the cutter; returns the bit that says that the waiting message is taken.
+bundle! {
+    /// What is known of a slice beside its message.
+    pub(super) struct Tag {
+        packets: 8, "packets of the slice from the next one on";
+        slot: 8, "place of the request in the send queue";
+        psns: 24, "PSNs that a packet takes";
+        class: 2, "traffic class";
+        profile: 2, "wire profile";
+        again: 1, "sent before";
+        rtx: 1, "sent before, and the packet says so";
+        asks: 1, "each packet asks for an acknowledgement";
+    }
+}
+
+/// What is to be cut: a message from one of its packets on.
+pub(super) struct Start<'a> {
+    pub(super) message: Message<'a>,
+    /// The next packet is the message's first.
+    pub(super) first: Signal<'a>,
+    /// Bytes of the message from that packet on.
+    pub(super) remaining: Signal<'a>,
+    /// Packets of the message before it, modulo 64.
+    pub(super) in_interval: Signal<'a>,
+    /// It ends with the slice; otherwise with the message.
+    pub(super) tag: Option<Tag<'a>>,
+}
+
+/// Builds the cutter; returns the bit that says that what waits is taken. With a tag, a `PacketOrigin` stands above each packet.
 pub(super) fn cutter<'a>(
     m: Module<'a>,
     config: &NicConfig,
-    next: Message<'a>,
+    next: &Start<'a>,
     next_valid: Signal<'a>,
     packets: Stream<'a>,
 ) -> Signal<'a> {
@@ -24,6 +51,7 @@ pub(super) fn cutter<'a>(
     let message = Message::regs(m, "message");
     // Not every configuration reads all of it.
     message.signals().into_iter().for_each(Signal::ignore);
+    let tag = next.tag.map(|_| Tag::regs(m, "slice"));
     let first = m.reg("first", 1).doc("the next packet is the message's first");
     let remaining = m
         .reg("remaining", 32)
@@ -35,22 +63,27 @@ pub(super) fn cutter<'a>(
     let mtu_bytes = mtu_of(&message).named("mtu_bytes");
     // Found out one packet ahead, so that no comparison stands before the descriptor.
     let last = m.reg("last", 1).doc("the next packet is the message's last");
+    let slice_ends = tag.map_or(m.low(), |tag| tag.packets.eq_lit(1));
+    let ends = (last | slice_ends).named("ends");
 
     let out_valid = m.reg("out_valid", 1).reset(0);
     let out = m.reg("out", packets.data.width());
     let gives = (active & (!out_valid | packets.ready)).named("gives");
-    let start = (next_valid & (!active | (gives & last))).named("start");
+    let start = (next_valid & (!active | (gives & ends))).named("start");
 
     m.when(start, || {
         active.set_lit(1);
-        message.set(&next);
-        first.set_lit(1);
-        remaining.set(next.length);
-        last.set(!has_payload(&next) | next.length.le(mtu_of(&next).zero_extend(32)));
-        in_interval.set_lit(0);
+        message.set(&next.message);
+        first.set(next.first);
+        remaining.set(next.remaining);
+        last.set(!has_payload(&next.message) | next.remaining.le(mtu_of(&next.message).zero_extend(32)));
+        in_interval.set(next.in_interval);
+        if let (Some(tag), Some(next)) = (tag, next.tag) {
+            tag.set(&next);
+        }
     })
     .else_when(gives, || {
-        m.when(last, || active.set_lit(0));
+        m.when(ends, || active.set_lit(0));
         first.set_lit(0);
         remaining.set(remaining - mtu_bytes.zero_extend(32));
         last.set(remaining.le(mtu_bytes.zero_extend(32) << 1));
@@ -62,12 +95,36 @@ pub(super) fn cutter<'a>(
         message
             .remote_address
             .set(message.remote_address + mtu_bytes.zero_extend(64));
+        if let Some(tag) = tag {
+            tag.packets.set(tag.packets - tag.packets.lit(1));
+        }
     });
 
-    let descriptor = describe(m, config, &message, first, last, in_interval, remaining, mtu_bytes);
+    let mut descriptor = describe(m, config, &message, first, last, in_interval, remaining, mtu_bytes);
+    if let Some(tag) = tag {
+        let asks = descriptor.get("ack_request") | tag.asks;
+        descriptor = descriptor.with("retransmission", tag.rtx).with("ack_request", asks);
+    }
+    let origin = tag.map(|tag| {
+        let fields = Fields::build::<PacketOrigin>(|name, width| match name {
+            "slot" => tag.slot,
+            "psns" => tag.psns,
+            "class" => tag.class,
+            "profile" => tag.profile,
+            "last" => last,
+            "retransmission" => tag.again,
+            "tracked" => m.high(),
+            _ => m.lit(0, width),
+        });
+        fields.pack()
+    });
+    let packed = match origin {
+        Some(origin) => cat(&[origin, descriptor.pack()]),
+        None => descriptor.pack(),
+    };
     m.when(gives, || {
         out_valid.set_lit(1);
-        out.set(descriptor);
+        out.set(packed);
     })
     .else_when(packets.ready, || out_valid.set_lit(0));
     packets.valid.set(out_valid);
@@ -97,14 +154,14 @@ fn describe<'a>(
     in_interval: Signal<'a>,
     remaining: Signal<'a>,
     mtu_bytes: Signal<'a>,
-) -> Signal<'a> {
+) -> Fields<'a> {
     let has_payload = has_payload(message);
     let payload_length = last
         .mux(remaining.part(0, 13), mtu_bytes)
         .gate(has_payload)
         .named("payload_length");
     let (headers, words) = headers(m, config, message, first, last);
-    let fields = Fields::build::<PacketDescriptor>(|name, width| match name {
+    Fields::build::<PacketDescriptor>(|name, width| match name {
         "qpn" => message.qpn,
         "opcode" => opcode(message, first, last),
         "psn" => message.psn,
@@ -120,8 +177,7 @@ fn describe<'a>(
         "local_address" => message.local_address,
         "extension" => headers,
         _ => m.lit(0, width),
-    });
-    fields.pack()
+    })
 }
 
 /// BTH opcode. SEND and WRITE groups share one order: first, middle, last, last with immediate, only, only with immediate.
