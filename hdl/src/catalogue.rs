@@ -74,6 +74,8 @@ static BLOCKS: &[Block] = &[
         name: "spray_scheduler",
         description: "chooses the path and the port of each packet: fixed, single, in turn, random, adaptive, recycled",
         build: |context, config| spray_scheduler::spray_scheduler(context, config),
+    },
+    Block {
         name: "packet_slicer_slices",
         description: "packet_slicer behind work_queue: cuts slices of messages, whose numbers come with them",
         build: |context, config| packet_slicer::packet_slicer_slices(context, config),
