@@ -1,5 +1,6 @@
 //! What the network and the host see of a NIC: frames, writes of its tables, requests, completions, memory.
 
+use serde::Serialize;
 use spraynic_config::descriptor::{
     Completion, HeaderTemplate, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest, SendContext,
     WorkRequest,
@@ -20,6 +21,56 @@ pub enum TableWrite {
     Path(PathEntry),
     /// A bucket of the rate limiter.
     Rate(RateLimit),
+}
+
+/// What a NIC did beyond sending its work once: sums of its counters since reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Activity {
+    /// Packets of requests and responses sent again.
+    pub sent_again: u64,
+    /// Retransmission timers that ran out.
+    pub timeouts: u64,
+    /// Go-back-N rewinds (profile roce).
+    pub rewinds: u64,
+    /// SACKs taken.
+    pub sacks: u64,
+    /// NACKs taken.
+    pub nacks: u64,
+    /// NAKs taken, RNR NAKs among them.
+    pub naks: u64,
+    /// Probes sent, of paths and for missing acknowledgements.
+    pub probes: u64,
+    /// Paths left out once because of congestion.
+    pub paths_skipped: u64,
+    /// Paths that became bad.
+    pub paths_retired: u64,
+    /// Paths that a probe brought back.
+    pub paths_recovered: u64,
+    /// Packets that took the path of one that came back unmarked (policy reps).
+    pub paths_recycled: u64,
+    /// Queue pairs that failed.
+    pub failures: u64,
+}
+
+impl Activity {
+    /// Each count with its name.
+    #[must_use]
+    pub fn counts(&self) -> [(&'static str, u64); 12] {
+        [
+            ("sent again", self.sent_again),
+            ("timeouts", self.timeouts),
+            ("rewinds", self.rewinds),
+            ("SACKs taken", self.sacks),
+            ("NACKs taken", self.nacks),
+            ("NAKs taken", self.naks),
+            ("probes", self.probes),
+            ("paths skipped", self.paths_skipped),
+            ("paths retired", self.paths_retired),
+            ("paths recovered", self.paths_recovered),
+            ("paths recycled", self.paths_recycled),
+            ("queue pairs failed", self.failures),
+        ]
+    }
 }
 
 /// A NIC, golden or Verilated. Times are in nanoseconds and never go back.
@@ -59,4 +110,7 @@ pub trait Device {
 
     /// What is still held for queue pairs, as text; empty: no slot, no place in a window, no response.
     fn leftovers(&self) -> String;
+
+    /// What it did so far beyond sending its work once.
+    fn activity(&self) -> Activity;
 }

@@ -7,7 +7,7 @@ use spraynic_golden::receive_pipeline::requests::Memory;
 use spraynic_golden::response_engine::AtomicMemory;
 use spraynic_golden::spraynic_nic::{HostMemory, Settings, SpraynicNic};
 
-use crate::device::{Device, TableWrite};
+use crate::device::{Activity, Device, TableWrite};
 
 /// Memory that counts what is written.
 #[derive(Debug, Clone, Default)]
@@ -127,5 +127,28 @@ impl Device for GoldenDevice {
 
     fn leftovers(&self) -> String {
         self.nic.leftovers()
+    }
+
+    fn activity(&self) -> Activity {
+        let counters = self.nic.counters();
+        let (sent, paths) = (&counters.retransmit_engine, &counters.path_monitor);
+        let again = [
+            counters.work_queue.retransmissions,
+            counters.response_queue.retransmissions,
+        ];
+        Activity {
+            sent_again: again.iter().map(|count| u64::from(*count)).sum(),
+            timeouts: sent.timeouts.into(),
+            rewinds: sent.rewinds.into(),
+            sacks: sent.sacks.into(),
+            nacks: sent.nacks.into(),
+            naks: sent.naks.into(),
+            probes: u64::from(sent.probes) + u64::from(paths.probes),
+            paths_skipped: paths.skipped.into(),
+            paths_retired: u64::from(paths.bad_by_loss) + u64::from(paths.bad_by_peer),
+            paths_recovered: paths.recovered.into(),
+            paths_recycled: counters.spray_scheduler.recycled.into(),
+            failures: sent.failures.into(),
+        }
     }
 }

@@ -1,19 +1,26 @@
 //! NICs joined by paths that delay, lose, damage, repeat and die, on a simulated clock.
 //!
 //! [`Path`] is one direction of one path; [`World`] moves frames between [`Device`]s over them; [`Scenario`] says what is to happen and
-//! [`Run`] checks that every message came through.
+//! [`Run`] checks that every message came through. [`check`] does it for tests, for [`fuzz`] and for traces that were saved.
 
+pub mod check;
 mod device;
+#[cfg(feature = "strategies")]
+pub mod fuzz;
 mod golden;
+pub mod log;
 mod path;
 mod run;
+pub mod sabotage;
 pub mod scenario;
+pub mod shrink;
 #[cfg(feature = "strategies")]
 pub mod strategy;
 mod time;
+pub mod trace;
 mod world;
 
-pub use device::{Device, TableWrite};
+pub use device::{Activity, Device, TableWrite};
 pub use golden::GoldenDevice;
 pub use path::{Delivery, Fault, FaultKind, Path, PathCounters, PathSpec, mark_congestion, wire_bytes};
 pub use run::{Failure, Report, Run, equal_paths};

@@ -98,6 +98,47 @@ pub struct PathCounters {
     pub marked: u64,
 }
 
+impl PathCounters {
+    /// Adds what another path did.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            offered,
+            delivered,
+            bytes,
+            lost,
+            overflowed,
+            dead,
+            damaged,
+            repeated,
+            marked,
+        } = other;
+        self.offered += offered;
+        self.delivered += delivered;
+        self.bytes += bytes;
+        self.lost += lost;
+        self.overflowed += overflowed;
+        self.dead += dead;
+        self.damaged += damaged;
+        self.repeated += repeated;
+        self.marked += marked;
+    }
+
+    /// What befell the frame that was offered since `before`, in words; empty: nothing.
+    #[must_use]
+    pub fn fate_since(&self, before: &Self) -> String {
+        let fates = [
+            (self.lost - before.lost, "LOST"),
+            (self.overflowed - before.overflowed, "LOST (queue full)"),
+            (self.dead - before.dead, "LOST (path is dead)"),
+            (self.damaged - before.damaged, "DAMAGED"),
+            (self.repeated - before.repeated, "REPEATED"),
+            (self.marked - before.marked, "MARKED"),
+        ];
+        let words = fates.iter().filter(|(count, _)| *count > 0).map(|(_, word)| *word);
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A path and its state.
 #[derive(Debug, Clone)]
 pub struct Path {

@@ -1,32 +1,45 @@
 //! Runs a scenario and checks it: every message once and in order, memory as it must be, nothing left behind.
 
 mod buffers;
+mod limits;
 mod side;
+mod tables;
 
 use std::fmt;
 
-use spraynic_config::descriptor::{
-    CompletionStatus, HeaderTemplate, MemoryRegion, PathEntry, QueuePairContext, QueuePairState, RateLimit, SendContext,
-};
-use spraynic_config::{NicConfig, Preset, Profile, Source};
+use spraynic_config::descriptor::CompletionStatus;
+use spraynic_config::{NicConfig, Preset, Source};
 use thiserror::Error;
 
-use crate::device::{Device, TableWrite};
+use crate::device::Device;
+use crate::log::{Log, What};
 use crate::path::{PathCounters, PathSpec};
-use crate::scenario::{Action, QueuePairSpec, Scenario};
+use crate::scenario::{Action, Scenario};
 use crate::time::Picoseconds;
-use crate::world::{Happened, Wiring, World, mac_address};
+use crate::world::{Happened, Wiring, World};
 use buffers::Buffers;
 use side::Side;
+
+#[cfg(feature = "strategies")]
+pub(crate) use limits::is_allowed;
+pub(crate) use side::RECEIVE;
+#[cfg(feature = "strategies")]
+pub(crate) use tables::ports_of;
+pub(crate) use tables::qpn_of;
 
 /// R_Key of all memory of a NIC's host, and its place in virtual memory.
 pub(crate) const REMOTE_KEY: u32 = 1 << 8 | 0x5A;
 pub(crate) const REMOTE_BASE: u64 = 0x7000_0000_0000;
-const PROTECTION_DOMAIN: u32 = 7;
 
 /// Why a scenario failed.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum Failure {
+    /// The NIC's model panicked.
+    #[error("the model panicked: {0}")]
+    Panicked(String),
+    /// Something was sent again that was never lost.
+    #[error("nothing was lost, but {0}")]
+    SentAgain(String),
     /// The scenario itself is wrong.
     #[error("the scenario is wrong: {0}")]
     Scenario(String),
@@ -130,14 +143,14 @@ impl<D: Device> Run<D> {
     /// [`Failure::Scenario`].
     pub fn new(scenario: &Scenario, mut make: impl FnMut(usize, &NicConfig, usize) -> D) -> Result<Self, Failure> {
         let config = scenario.config()?;
-        check(scenario, &config)?;
+        limits::check(scenario, &config)?;
         let ports = config.paths.ports as usize;
         let buffers = Buffers::new(scenario);
         let devices = (0..scenario.nics).map(|nic| make(nic, &config, buffers.memory_bytes(nic)));
         let mut world = World::new(devices.collect(), &scenario.wiring(ports));
         for nic in 0..scenario.nics {
             buffers.fill(nic, world.device(nic).memory());
-            for write in tables(scenario, &config, nic) {
+            for write in tables::tables(scenario, &config, nic) {
                 world.device(nic).write(&write, 0);
             }
         }
@@ -168,6 +181,13 @@ impl<D: Device> Run<D> {
         if every_ns > 0 {
             self.world.call(Picoseconds::of_ns(every_ns), SAMPLE);
         }
+        self
+    }
+
+    /// Writes down all that happens.
+    #[must_use]
+    pub fn with_log(mut self, log: Log) -> Self {
+        self.world.set_log(log);
         self
     }
 
@@ -260,6 +280,7 @@ impl<D: Device> Run<D> {
         match token & !0xFFFF_FFFF {
             SCRIPT => {
                 let action = self.scenario.script[place].action.clone();
+                self.world.note(|| What::Script(action.clone()));
                 self.happen(&action);
             }
             SAMPLE => {
@@ -317,6 +338,10 @@ impl<D: Device> Run<D> {
         let mut seen = false;
         while let Some(completion) = self.world.device(device).completion() {
             seen = true;
+            self.world.note(|| What::Completed {
+                nic: device,
+                completion,
+            });
             let now_ns = self.world.now().ns();
             let side = self
                 .sides
@@ -337,6 +362,10 @@ impl<D: Device> Run<D> {
         while let Some(frame) = self.world.device(device).slow_path() {
             // A frame that was damaged may look like one for the host, and come twice; others never do.
             self.report.slow_path += 1;
+            self.world.note(|| What::SlowPath {
+                nic: device,
+                frame: frame.clone(),
+            });
             if 2 * self.world.damaged() < self.report.slow_path {
                 return Err(self.wrong(format!("NIC {device} gave the host a frame of {} bytes", frame.len())));
             }
@@ -356,22 +385,23 @@ impl<D: Device> Run<D> {
     fn act(&mut self, index: usize) -> Result<(), Failure> {
         let now = self.world.now();
         let side = &mut self.sides[index];
-        let device = self.world.device(side.nic);
+        let nic = side.nic;
         let mut acted = false;
         let ready = now.ns().saturating_sub(self.scenario.receive_delay_ns);
         while let Some(request) = side.next_receive(ready) {
-            device.post_receive(&request, now.ns());
+            self.world.note(|| What::PostedReceive { nic, request });
+            self.world.device(nic).post_receive(&request, now.ns());
             acted = true;
         }
         while let Some(request) = side.next_request(now.ns()) {
-            device.post(&request, now.ns());
+            self.world.note(|| What::Posted { nic, request });
+            self.world.device(nic).post(&request, now.ns());
             acted = true;
         }
         if let Some(at) = side.later(now.ns(), self.scenario.receive_delay_ns) {
             self.world.call(Picoseconds::of_ns(at), POST | index as u64);
         }
         if acted {
-            let nic = self.sides[index].nic;
             self.world.touch(nic);
             // Completions that came of it at once.
             self.look_at(nic)?;
@@ -419,198 +449,25 @@ impl<D> fmt::Debug for Run<D> {
     }
 }
 
-/// Whether a scenario can be run at all.
-fn check(scenario: &Scenario, config: &NicConfig) -> Result<(), Failure> {
-    let wrong = |what: String| Err(Failure::Scenario(what));
-    if scenario.paths.is_empty() {
-        return wrong("it has no path".to_owned());
-    }
-    let values = scenario.paths.len() * scenario.values_per_path.max(1) + scenario.backups;
-    if values * config.paths.ports.next_power_of_two() as usize > config.paths.entries as usize {
-        return wrong(format!(
-            "{values} entropy values for each port do not fit paths.entries"
-        ));
-    }
-    if scenario.queue_pairs.len() > config.send_queue_pairs() as usize {
-        return wrong(format!(
-            "{} queue pairs, but send.queue_pairs says less",
-            scenario.queue_pairs.len()
-        ));
-    }
-    for spec in &scenario.queue_pairs {
-        if spec.nics.iter().any(|nic| *nic >= scenario.nics) || spec.nics[0] == spec.nics[1] {
-            return wrong(format!("a queue pair between NICs {:?}", spec.nics));
-        }
-        if mtu_code(spec.mtu).is_none_or(|code| code > config.max_mtu_code()) {
-            return wrong(format!("an MTU of {}", spec.mtu));
-        }
-    }
-    for message in &scenario.messages {
-        if message.queue_pair >= scenario.queue_pairs.len() || message.side > 1 {
-            return wrong(format!(
-                "message of queue pair {} side {}",
-                message.queue_pair, message.side
-            ));
-        }
-    }
-    Ok(())
-}
+const STATUSES: [CompletionStatus; 12] = [
+    CompletionStatus::Success,
+    CompletionStatus::LocalLength,
+    CompletionStatus::Flushed,
+    CompletionStatus::RemoteAccess,
+    CompletionStatus::RemoteInvalidRequest,
+    CompletionStatus::LocalMemory,
+    CompletionStatus::BadResponse,
+    CompletionStatus::RemoteOperational,
+    CompletionStatus::RetryExceeded,
+    CompletionStatus::RnrRetryExceeded,
+    CompletionStatus::LocalInvalidRequest,
+    CompletionStatus::QueueFull,
+];
 
-fn mtu_code(mtu: u32) -> Option<u8> {
-    (1..=5).find(|code| 128 << code == mtu)
-}
-
-/// Queue pair number of a side: its place among those of its NIC, shifted so that it is not the same at both.
-pub(crate) fn qpn_of(scenario: &Scenario, queue_pair: usize, side: usize, config: &NicConfig) -> u32 {
-    let nic = scenario.queue_pairs[queue_pair].nics[side];
-    let before = &scenario.queue_pairs[..queue_pair];
-    let place = before.iter().filter(|spec| spec.nics.contains(&nic)).count();
-    (place + nic * 3) as u32 % config.send_queue_pairs()
-}
-
-fn ip(nic: usize, ipv6: bool) -> u128 {
-    let low = 0x0A00_0001 + nic as u128;
-    if ipv6 { 0xFD00 << 112 | low } else { low }
-}
-
-/// Writes of all tables of a NIC.
-fn tables(scenario: &Scenario, config: &NicConfig, nic: usize) -> Vec<TableWrite> {
-    let mut writes = vec![TableWrite::Region(MemoryRegion {
-        generation: REMOTE_KEY as u8,
-        index: REMOTE_KEY >> 8,
-        valid: true,
-        remote_write: true,
-        remote_read: true,
-        remote_atomic: true,
-        protection_domain: PROTECTION_DOMAIN,
-        base: REMOTE_BASE,
-        length: 1 << 40,
-        address: 0,
-        ..MemoryRegion::default()
-    })];
-    for set in 0..config.paths.sets.min(scenario.queue_pairs.len() as u32) as u16 {
-        writes.extend(path_set(scenario, config, set).into_iter().map(TableWrite::Path));
-    }
-    for (place, spec) in scenario.queue_pairs.iter().enumerate() {
-        for side in 0..2 {
-            if spec.nics[side] == nic {
-                writes.extend(queue_pair(scenario, config, place, spec, side));
-            }
-        }
-    }
-    writes
-}
-
-/// The entropy values of a set: those of each plane lead to its paths in turn, behind them backups.
-fn path_set(scenario: &Scenario, config: &NicConfig, set: u16) -> Vec<PathEntry> {
-    let count = scenario.paths.len();
-    let used = count * scenario.values_per_path.max(1);
-    let first = 0xC000 / count * count;
-    // The low bits of a place are its port.
-    let planes = config.paths.ports.next_power_of_two() as usize;
-    let mut entries = Vec::new();
-    for value in 0..used + scenario.backups {
-        for port in 0..config.paths.ports as u8 {
-            entries.push(PathEntry {
-                set,
-                path: (value * planes + usize::from(port)) as u8,
-                valid: true,
-                backup: value >= used,
-                port,
-                entropy: (first + value) as u32,
-                ..PathEntry::default()
-            });
-        }
-    }
-    entries
-}
-
-fn queue_pair(
-    scenario: &Scenario,
-    config: &NicConfig,
-    place: usize,
-    spec: &QueuePairSpec,
-    side: usize,
-) -> Vec<TableWrite> {
-    let (local, peer) = (spec.nics[side], spec.nics[1 - side]);
-    let [qpn, peer_qpn] = [side, 1 - side].map(|side| qpn_of(scenario, place, side, config));
-    let profile = Profile::from(spec.profile);
-    let response = |side: usize| (spec.psn[side] + 1000) & 0xFF_FFFF;
-    let mtu = mtu_code(spec.mtu).unwrap_or(1);
-    let window = match spec.window {
-        0 => config.send.window.min(config.receive.window) as u16,
-        window => window,
-    };
-    let mut writes = vec![
-        TableWrite::Template(HeaderTemplate {
-            qpn,
-            ipv6: spec.ipv6,
-            spray: true,
-            destination_mac: mac_address(peer),
-            source_mac: mac_address(local),
-            traffic_class: 2,
-            hop_limit: 64,
-            source_ip: ip(local, spec.ipv6),
-            destination_ip: ip(peer, spec.ipv6),
-            partition_key: 0xFFFF,
-            destination_qpn: peer_qpn,
-            ..HeaderTemplate::default()
-        }),
-        TableWrite::QueuePair(QueuePairContext {
-            qpn,
-            state: QueuePairState::ReadyToSend as u8,
-            profile: profile.code(),
-            mtu,
-            remote_write: true,
-            remote_read: true,
-            remote_atomic: true,
-            ipv6: spec.ipv6,
-            partition_key: 0xFFFF,
-            rnr_timer: 1,
-            psn: spec.psn[1 - side],
-            response_psn: response(1 - side),
-            sent_response_psn: response(side),
-            protection_domain: PROTECTION_DOMAIN,
-            peer_qpn,
-            peer_ip: ip(peer, spec.ipv6),
-            local_ip: ip(local, spec.ipv6),
-            ..QueuePairContext::default()
-        }),
-    ];
-    if spec.mbps > 0 {
-        writes.push(TableWrite::Rate(RateLimit {
-            index: qpn,
-            limited: true,
-            // Bytes in a nanosecond, in units of 2^-32.
-            rate: ((u128::from(spec.mbps) << 32) / 8_000) as u64,
-            burst: 16_384,
-            ..RateLimit::default()
-        }));
-    }
-    writes.push(TableWrite::Send(SendContext {
-        qpn,
-        state: QueuePairState::ReadyToSend as u8,
-        profile: profile.code(),
-        mtu,
-        class: spec.class,
-        timestamps: false,
-        reads: config.send.reads as u8,
-        policy: spec.policy.code(),
-        path_set: (place as u32 % config.paths.sets) as u16,
-        window,
-        retry_limit: spec.retry_limit,
-        rnr_retry: spec.rnr_retry,
-        weight: spec.weight,
-        psn: spec.psn[side],
-        sent_response_psn: response(side),
-        peer_qpn,
-        ooo_threshold: spec.ooo_threshold,
-        base_rtt_ns: spec.base_rtt_ns,
-        timeout_ns: spec.timeout_ns,
-        entropy: 0xC000 + place as u32 % scenario.paths.len() as u32,
-        ..SendContext::default()
-    }));
-    writes
+/// A status in words.
+pub(crate) fn status_name(status: u8) -> String {
+    let known = STATUSES.into_iter().find(|known| *known as u8 == status);
+    known.map_or_else(|| format!("status {status}"), |known| format!("{known:?}"))
 }
 
 /// Whether a status is that of success.

@@ -212,6 +212,9 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Send, Self::Write, Self::Read, Self::CompareSwap, Self::FetchAdd];
+
     /// As a work request has it.
     #[must_use]
     pub fn opcode(self) -> WorkOpcode {

@@ -2,35 +2,160 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::Union;
+use spraynic_config::{NicConfig, Profile};
 
 use crate::path::{Fault, FaultKind, PathSpec};
+use crate::run::{Failure, is_allowed, ports_of};
 use crate::scenario::{Action, MessageSpec, Operation, Policy, QueuePairSpec, Scenario, Step, WireProfile};
+use crate::world::Spreading;
 
-/// A scenario of two NICs of preset `lab`: up to three queue pairs, up to 30 messages of up to `longest` bytes, two to five paths of
-/// different delay that lose, damage, repeat and hold frames, and paths that die and live again.
-pub fn scenario(longest: u32) -> impl Strategy<Value = Scenario> {
-    let paths = vec(path(), 2..6);
-    (paths, vec(queue_pair(), 1..4), any::<u64>()).prop_flat_map(move |(paths, queue_pairs, seed)| {
-        let messages = vec(message(queue_pairs.clone(), longest), 1..30);
-        let script = vec(death(paths.len()), 0..3);
-        (messages, script, prop_oneof![4 => Just(0u64), 1 => 0..200_000u64]).prop_map(
-            move |(messages, script, receive_delay_ns)| Scenario {
-                seed,
-                paths: paths.clone(),
-                queue_pairs: queue_pairs.clone(),
-                messages,
-                script: script.into_iter().flatten().collect(),
-                receive_delay_ns,
-                limit_ns: 2_000_000_000,
-                ..Scenario::default()
-            },
-        )
-    })
+/// What random scenarios are made for.
+#[derive(Debug, Clone)]
+pub struct Base {
+    preset: String,
+    overrides: Vec<String>,
+    config: NicConfig,
+    longest: u32,
+}
+
+impl Base {
+    /// NICs of this preset with these overrides (`key=value`), and messages of up to `longest` bytes.
+    ///
+    /// # Errors
+    /// There is no such configuration, or it can send nothing.
+    pub fn new(preset: &str, overrides: &[String], longest: u32) -> Result<Self, Failure> {
+        let scenario = Scenario {
+            preset: preset.to_owned(),
+            overrides: overrides.to_vec(),
+            ..Scenario::default()
+        };
+        let base = Self {
+            config: scenario.config()?,
+            preset: scenario.preset,
+            overrides: scenario.overrides,
+            longest,
+        };
+        if base.profiles().is_empty() {
+            let what = "wire.operations has nothing that a message asks for: SEND, WRITE, READ or atomics";
+            return Err(Failure::Scenario(what.to_owned()));
+        }
+        Ok(base)
+    }
+
+    /// Profiles that can ask for something, with their weights.
+    fn profiles(&self) -> Vec<(u32, WireProfile)> {
+        [(1, WireProfile::Roce), (3, WireProfile::Solar), (2, WireProfile::Mrc)]
+            .into_iter()
+            .filter(|(_, profile)| self.config.wire.profiles.contains(&Profile::from(*profile)))
+            .filter(|(_, profile)| !self.operations(*profile).is_empty())
+            .collect()
+    }
+
+    /// Operations of a profile, with their weights.
+    fn operations(&self, profile: WireProfile) -> Vec<(u32, (Operation, bool))> {
+        let spec = QueuePairSpec {
+            profile,
+            ..QueuePairSpec::default()
+        };
+        let all = [
+            (3, (Operation::Write, false)),
+            (3, (Operation::Write, true)),
+            (2, (Operation::Send, false)),
+            (2, (Operation::Send, true)),
+            (4, (Operation::Read, false)),
+            (2, (Operation::FetchAdd, false)),
+            (2, (Operation::CompareSwap, false)),
+        ];
+        let allowed = |operation, immediate| {
+            let message = MessageSpec {
+                queue_pair: 0,
+                side: 0,
+                operation,
+                length: 0,
+                immediate,
+                fence: false,
+                unsignalled: false,
+                at_ns: 0,
+            };
+            is_allowed(&message, &spec, &self.config)
+        };
+        all.into_iter()
+            .filter(|(_, (operation, immediate))| allowed(*operation, *immediate))
+            .collect()
+    }
+
+    /// Each profile with the operations that it can ask for, and whether with immediate data.
+    pub(crate) fn choices(&self) -> Vec<(WireProfile, Operation, bool)> {
+        let profiles = self.profiles().into_iter().map(|(_, profile)| profile);
+        profiles
+            .flat_map(|profile| {
+                let operations = self.operations(profile).into_iter();
+                operations.map(move |(_, (operation, immediate))| (profile, operation, immediate))
+            })
+            .collect()
+    }
+
+    fn ports(&self) -> usize {
+        self.config.paths.ports as usize
+    }
+
+    /// Entropy values of a port.
+    fn values(&self) -> usize {
+        self.config.paths.entries as usize / ports_of(&self.config)
+    }
+}
+
+fn one_of<T: Clone + std::fmt::Debug + 'static>(weighted: Vec<(u32, T)>) -> impl Strategy<Value = T> {
+    Union::new_weighted(
+        weighted
+            .into_iter()
+            .map(|(weight, value)| (weight, Just(value)))
+            .collect(),
+    )
+}
+
+/// Scenarios of two NICs: up to three queue pairs, up to 30 messages, two to five paths of different delay that lose, damage, repeat and hold
+/// frames, paths that die and live again; with several ports, ports that go down and come up again.
+pub fn scenario(base: &Base) -> impl Strategy<Value = Scenario> + use<> {
+    let most_paths = base.values().clamp(1, 5);
+    let most_queue_pairs = (base.config.send_queue_pairs() as usize).min(3);
+    let paths = vec(path(), most_paths.min(2)..=most_paths);
+    let queue_pairs = vec(queue_pair(base), 1..=most_queue_pairs);
+    let spreading = prop_oneof![2 => Just(Spreading::Modulo), 1 => Just(Spreading::Hash)];
+    let base = base.clone();
+    (paths, queue_pairs, any::<u64>(), spreading, 1..3usize, 0..3usize).prop_flat_map(
+        move |(paths, queue_pairs, seed, spreading, values_per_path, backups)| {
+            let messages = vec(message(&base, &queue_pairs), 1..30);
+            let script = vec(death(base.ports(), paths.len()), 0..3);
+            let values_per_path = values_per_path.min(base.values() / paths.len());
+            let backups = backups.min(base.values() - values_per_path * paths.len());
+            let base = base.clone();
+            (messages, script, prop_oneof![4 => Just(0u64), 1 => 0..200_000u64]).prop_map(
+                move |(messages, script, receive_delay_ns)| Scenario {
+                    preset: base.preset.clone(),
+                    overrides: base.overrides.clone(),
+                    port_mbps: base.config.datapath.port_mbps.into(),
+                    seed,
+                    paths: paths.clone(),
+                    spreading,
+                    values_per_path,
+                    backups,
+                    queue_pairs: queue_pairs.clone(),
+                    messages,
+                    script: script.into_iter().flatten().collect(),
+                    receive_delay_ns,
+                    limit_ns: 2_000_000_000,
+                    ..Scenario::default()
+                },
+            )
+        },
+    )
 }
 
 /// The same without loss, damage, repeats and deaths: paths of different delay alone.
-pub fn lossless_scenario(longest: u32) -> impl Strategy<Value = Scenario> {
-    scenario(longest).prop_map(|mut scenario| {
+pub fn lossless_scenario(base: &Base) -> impl Strategy<Value = Scenario> + use<> {
+    scenario(base).prop_map(|mut scenario| {
         for path in &mut scenario.paths {
             path.loss_ppm = 0;
             path.corruption_ppm = 0;
@@ -75,12 +200,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     (0..60u64, kind).prop_map(|(frame, kind)| Fault { frame, kind })
 }
 
-fn queue_pair() -> impl Strategy<Value = QueuePairSpec> {
-    let profile = prop_oneof![
-        1 => Just(WireProfile::Roce),
-        3 => Just(WireProfile::Solar),
-        2 => Just(WireProfile::Mrc),
-    ];
+fn queue_pair(base: &Base) -> impl Strategy<Value = QueuePairSpec> + use<> {
+    let profile = one_of(base.profiles());
     let policy = prop_oneof![
         Just(Policy::RoundRobin),
         Just(Policy::Random),
@@ -89,22 +210,30 @@ fn queue_pair() -> impl Strategy<Value = QueuePairSpec> {
         Just(Policy::Single),
     ];
     let psn = || prop_oneof![any::<u32>().prop_map(|psn| psn & 0xFF_FFFF), 0xFF_FFC0..=0xFF_FFFFu32];
-    let mtu = prop_oneof![Just(256u32), Just(512), Just(1024)];
-    let window = prop_oneof![2 => Just(0u16), 1 => 1..128u16];
+    let most = base.config.max_mtu_code();
+    let mtu = (1..=most).prop_map(|code| 128 << code);
+    let wire = &base.config.wire;
+    let ipv6 = one_of(match (wire.ipv4, wire.ipv6) {
+        (true, true) => vec![(1, false), (1, true)],
+        (_, ipv6) => vec![(1, ipv6)],
+    });
+    let widest = base.config.send.window.min(base.config.receive.window) as u16;
+    let window = prop_oneof![2 => Just(0u16), 1 => 1..=widest];
     let threshold = prop_oneof![Just(1_000u16), 3..64u16];
+    let rate = prop_oneof![4 => Just(0u64), 1 => 100..5_000u64];
     (
         profile,
         policy,
         (psn(), psn()),
         mtu,
-        any::<bool>(),
+        ipv6,
         window,
-        0..4u8,
-        1..8u8,
+        (0..4u8, 1..8u8),
         threshold,
+        rate,
     )
         .prop_map(
-            |(profile, policy, psn, mtu, ipv6, window, class, weight, ooo_threshold)| QueuePairSpec {
+            |(profile, policy, psn, mtu, ipv6, window, (class, weight), ooo_threshold, mbps)| QueuePairSpec {
                 profile,
                 policy: if profile == WireProfile::Roce {
                     Policy::Fixed
@@ -118,6 +247,7 @@ fn queue_pair() -> impl Strategy<Value = QueuePairSpec> {
                 class,
                 weight,
                 ooo_threshold,
+                mbps,
                 base_rtt_ns: 25_000,
                 timeout_ns: 200_000,
                 ..QueuePairSpec::default()
@@ -125,50 +255,37 @@ fn queue_pair() -> impl Strategy<Value = QueuePairSpec> {
         )
 }
 
-fn message(queue_pairs: Vec<QueuePairSpec>, longest: u32) -> impl Strategy<Value = MessageSpec> {
-    let length = prop_oneof![2 => 0..2_000u32, 1 => 0..=longest];
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (
-        0..queue_pairs.len(),
-        0..2usize,
-        operation(),
-        length,
-        flags,
-        0..100_000u64,
-    )
-        .prop_map(
-            move |(queue_pair, side, operation, length, (immediate, fence, unsignalled), at_ns)| {
-                let mrc = queue_pairs[queue_pair].profile == WireProfile::Mrc;
-                MessageSpec {
-                    queue_pair,
-                    side,
-                    operation: if mrc { Operation::Write } else { operation },
-                    length,
-                    immediate,
-                    fence,
-                    unsignalled,
-                    at_ns,
-                }
-            },
-        )
-}
-
-fn operation() -> impl Strategy<Value = Operation> {
-    prop_oneof![
-        3 => Just(Operation::Write),
-        2 => Just(Operation::Send),
-        2 => Just(Operation::Read),
-        1 => Just(Operation::FetchAdd),
-        1 => Just(Operation::CompareSwap),
-    ]
-}
-
-/// A path dies, and lives again later.
-fn death(paths: usize) -> impl Strategy<Value = [Step; 2]> {
-    (0..paths, 0..300_000u64, 0..500_000u64).prop_map(|(path, at_ns, lasting_ns)| {
-        [(at_ns, false), (at_ns + lasting_ns, true)].map(|(at_ns, alive)| Step {
+fn message(base: &Base, queue_pairs: &[QueuePairSpec]) -> impl Strategy<Value = MessageSpec> + use<> {
+    let length = prop_oneof![2 => 0..2_000u32.min(base.longest + 1), 1 => 0..=base.longest];
+    let operations: Vec<_> = queue_pairs.iter().map(|spec| base.operations(spec.profile)).collect();
+    let asked = (0..queue_pairs.len())
+        .prop_flat_map(move |queue_pair| (Just(queue_pair), one_of(operations[queue_pair].clone())));
+    (asked, 0..2usize, length, any::<(bool, bool)>(), 0..100_000u64).prop_map(
+        |((queue_pair, (operation, immediate)), side, length, (fence, unsignalled), at_ns)| MessageSpec {
+            queue_pair,
+            side,
+            operation,
+            length,
+            immediate,
+            fence,
+            unsignalled,
             at_ns,
-            action: Action::Path { port: 0, path, alive },
-        })
+        },
+    )
+}
+
+/// A path dies, and lives again later; or, with several ports, a port goes down and comes up.
+fn death(ports: usize, paths: usize) -> impl Strategy<Value = [Step; 2]> {
+    let path =
+        (0..ports, 0..paths).prop_map(|(port, path)| [false, true].map(|alive| Action::Path { port, path, alive }));
+    let port =
+        (0..2usize, 0..ports as u8).prop_map(|(nic, port)| [false, true].map(|up| Action::Port { nic, port, up }));
+    let what = Union::new_weighted(if ports > 1 {
+        vec![(2, path.boxed()), (1, port.boxed())]
+    } else {
+        vec![(1, path.boxed())]
+    });
+    (what, 0..300_000u64, 0..500_000u64).prop_map(|([down, up], at_ns, lasting_ns)| {
+        [(at_ns, down), (at_ns + lasting_ns, up)].map(|(at_ns, action)| Step { at_ns, action })
     })
 }

@@ -6,7 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::device::Device;
+use crate::device::{Activity, Device};
+use crate::log::{Log, What};
 use crate::path::{Path, PathCounters, PathSpec, wire_bytes};
 use crate::time::Picoseconds;
 
@@ -103,6 +104,7 @@ pub struct World<D> {
     number: u64,
     now: Picoseconds,
     unknown: u64,
+    log: Option<Log>,
 }
 
 impl<D: Device> World<D> {
@@ -146,6 +148,19 @@ impl<D: Device> World<D> {
             number: 0,
             now: Picoseconds(0),
             unknown: 0,
+            log: None,
+        }
+    }
+
+    /// Writes down what happens from now on.
+    pub fn set_log(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// Writes something down, where anybody wants to know.
+    pub(crate) fn note(&self, what: impl FnOnce() -> What) {
+        if let Some(log) = &self.log {
+            log.push(self.now, what());
         }
     }
 
@@ -192,13 +207,33 @@ impl<D: Device> World<D> {
     /// Frames that paths have damaged.
     #[must_use]
     pub fn damaged(&self) -> u64 {
+        self.wires().map(|path| path.counters().damaged).sum()
+    }
+
+    /// Sums over all paths and the wires behind them; `offered`, `delivered` and `bytes` are those of the paths alone.
+    #[must_use]
+    pub fn totals(&self) -> PathCounters {
+        let mut sum = PathCounters::default();
+        for path in self.wires() {
+            sum.add(path.counters());
+        }
+        for port in self.places.iter().flat_map(|place| &place.ports) {
+            let twice = port.downlink.counters();
+            sum.offered -= twice.offered;
+            sum.delivered -= twice.delivered;
+            sum.bytes -= twice.bytes;
+        }
+        sum
+    }
+
+    fn wires(&self) -> impl Iterator<Item = &Path> {
         let paths = self.paths.iter().flatten().flatten().flatten();
         let downlinks = self
             .places
             .iter()
             .flat_map(|place| &place.ports)
             .map(|port| &port.downlink);
-        paths.chain(downlinks).map(|path| path.counters().damaged).sum()
+        paths.chain(downlinks)
     }
 
     /// Frames for no device.
@@ -231,15 +266,36 @@ impl<D: Device> World<D> {
         let now_ns = at.ns();
         Some(match event {
             Event::AtSwitch(device, port, frame) => {
-                let delivery = self.places[device].ports[usize::from(port)].downlink.send(frame, at);
+                let downlink = &mut self.places[device].ports[usize::from(port)].downlink;
+                let before = *downlink.counters();
+                let kept = self.log.as_ref().map(|_| frame.clone());
+                let delivery = downlink.send(frame, at);
+                let fate = kept.map(|frame| (downlink.counters().fate_since(&before), frame));
+                if let Some((fate, frame)) = fate.filter(|(fate, _)| !fate.is_empty()) {
+                    self.note(|| What::AtSwitch {
+                        nic: device,
+                        port,
+                        fate,
+                        frame,
+                    });
+                }
                 for frame in [delivery.frame, delivery.again].into_iter().flatten() {
                     self.push(delivery.at, Event::Arrive(device, port, frame));
                 }
                 Happened::Device(device)
             }
             Event::Arrive(device, port, frame) => {
-                if self.places[device].ports[usize::from(port)].up {
+                let up = self.places[device].ports[usize::from(port)].up;
+                self.note(|| What::Received {
+                    nic: device,
+                    port,
+                    up,
+                    frame: frame.clone(),
+                });
+                if up {
+                    let before = self.activity_if_logged(device);
                     self.places[device].device.receive(port, frame, now_ns);
+                    self.note_activity(device, before);
                     self.touch(device);
                 }
                 Happened::Device(device)
@@ -267,7 +323,9 @@ impl<D: Device> World<D> {
     /// Lets a device send what it can, and asks when it wants to be looked at.
     pub fn touch(&mut self, device: usize) {
         let now = self.now;
+        let before = self.activity_if_logged(device);
         self.places[device].device.advance(now.ns());
+        self.note_activity(device, before);
         loop {
             let place = &mut self.places[device];
             let free = place.ports.iter().enumerate().fold(0u8, |free, (port, state)| {
@@ -296,6 +354,26 @@ impl<D: Device> World<D> {
         }
     }
 
+    fn activity_if_logged(&self, device: usize) -> Option<Activity> {
+        self.log.as_ref().map(|_| self.places[device].device.activity())
+    }
+
+    /// Writes down what a device did since `before`. What it sends again is seen on its wire.
+    fn note_activity(&self, device: usize, before: Option<Activity>) {
+        let Some(before) = before else { return };
+        let after = self.places[device].device.activity();
+        for ((name, now), (_, then)) in after.counts().into_iter().zip(before.counts()) {
+            if now > then {
+                let count = now - then;
+                self.note(|| What::Did {
+                    nic: device,
+                    name,
+                    count,
+                });
+            }
+        }
+    }
+
     /// A frame is on its way from when its last bit has left the port.
     fn launch(&mut self, from: usize, port: u8, frame: Vec<u8>, at: Picoseconds) {
         let to = frame
@@ -312,7 +390,19 @@ impl<D: Device> World<D> {
             return;
         }
         let path = (entropy(&frame, self.spreading) % paths.len() as u64) as usize;
+        let before = *paths[path].counters();
+        let kept = self.log.as_ref().map(|_| frame.clone());
         let delivery = paths[path].send(frame, at);
+        if let Some(frame) = kept {
+            let fate = paths[path].counters().fate_since(&before);
+            self.note(|| What::Sent {
+                nic: from,
+                port,
+                path,
+                fate,
+                frame,
+            });
+        }
         for frame in [delivery.frame, delivery.again].into_iter().flatten() {
             self.push(delivery.at, Event::AtSwitch(to, port, frame));
         }

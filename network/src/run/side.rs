@@ -6,11 +6,11 @@ use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{Completion, ReceiveRequest, WorkRequest};
 
 use super::buffers::{Buffers, Place};
-use super::{REMOTE_BASE, REMOTE_KEY, is_success, qpn_of};
+use super::{REMOTE_BASE, REMOTE_KEY, is_success, qpn_of, status_name};
 use crate::scenario::{MessageSpec, Operation, Scenario};
 
 /// Cookies of receive requests have this bit; the rest is the number of the message, as in those of work requests.
-const RECEIVE: u64 = 1 << 63;
+pub(crate) const RECEIVE: u64 = 1 << 63;
 
 /// A message of this side, or one that comes to it.
 #[derive(Debug, Clone, Copy)]
@@ -163,8 +163,9 @@ impl Side {
         let whose = format!("queue pair {} side {}", self.queue_pair, self.side);
         if !is_success(completion.status) {
             return Err(format!(
-                "{whose}: completion with status {}: {completion:?}",
-                completion.status
+                "{whose}: the completion of message {} says {}",
+                completion.cookie & !RECEIVE,
+                status_name(completion.status)
             ));
         }
         if completion.cookie & RECEIVE != 0 {
