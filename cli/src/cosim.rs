@@ -189,16 +189,20 @@ fn speed(totals: &Totals) -> f64 {
     }
 }
 
-/// The command that runs a trace again, for a shell.
+/// The command that runs a trace again with a waveform, for a shell.
 fn replay_command(path: &Path) -> String {
+    format!("spraynic replay {} --wave failure.fst", for_shell(path))
+}
+
+/// A path as a shell takes it.
+pub(crate) fn for_shell(path: &Path) -> String {
     let shown = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
-    let shown = if shown.chars().all(plain) {
+    if shown.chars().all(plain) {
         shown
     } else {
         format!("'{}'", shown.replace('\'', r"'\''"))
-    };
-    format!("spraynic replay {shown} --wave failure.fst")
+    }
 }
 
 fn print(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {

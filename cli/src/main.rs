@@ -1,12 +1,14 @@
 //! The spraynic command line: reads arguments, calls the libraries, prints what they say. It has no logic of its own.
 //!
-//! Exit status: 0 done; 1 a failure was found (bad packet, mismatch), or a file other than that of `--config` cannot be read or
+//! Exit status: 0 done; 1 a failure was found (bad packet, mismatch, scenario that fails), or a file other than that of `--config` cannot be read or
 //! written; 2 wrong usage or configuration, or a tool is missing.
 
 mod config_command;
 mod cosim;
 mod decode;
+mod duration;
 mod error;
+mod fuzz;
 mod generate;
 mod library;
 mod progress;
@@ -32,6 +34,7 @@ enum Command {
     Config(config_command::ConfigCommand),
     Generate(generate::GenerateCommand),
     Cosim(cosim::CosimCommand),
+    Fuzz(fuzz::FuzzCommand),
     Replay(replay::ReplayCommand),
     Decode(decode::DecodeCommand),
 }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Config(command) => command.run(),
         Command::Generate(command) => command.run(&library::Hdl),
         Command::Cosim(command) => command.run(),
+        Command::Fuzz(command) => command.run(),
         Command::Replay(command) => command.run(),
         Command::Decode(command) => command.run(),
     };

@@ -71,6 +71,13 @@ impl Progress {
         }
     }
 
+    /// Says what was done so far, behind the label.
+    pub(crate) fn note(&self, note: &str) {
+        if let Some(bar) = self.bar.borrow().as_ref() {
+            bar.set_message(format!("{}: {note}", self.label));
+        }
+    }
+
     /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = self.bar.borrow_mut().take() {

@@ -1,4 +1,6 @@
-//! `spraynic replay`: a saved run once more, with a waveform where one is wanted.
+//! `spraynic replay`: a saved run once more, with a waveform where one is wanted. Traces of scenarios are `replay/scenario.rs`.
+
+mod scenario;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use spraynic_config::{NicConfig, Source};
 use spraynic_cosim::{
     BenchError, Builder, CaseError, Limits, Mismatch, ModelSource, Outcome, SimulationError, Trace, replay,
 };
+use spraynic_network::sabotage::Sabotage;
 
 use crate::error::{CliError, Verdict};
 use crate::library;
@@ -16,15 +19,24 @@ use crate::progress::Progress;
 
 /// Run a saved trace again, and say whether it still fails
 ///
-/// The model is generated anew from the block and the configuration that the trace names. Exit status 0: it passes
-/// now; 1: it still fails.
+/// Trace of a block: the model is generated anew from the block and the configuration that the trace names. Trace of
+/// `spraynic fuzz`: the scenario runs on golden NICs. Exit status 0: it passes now; 1: it still fails.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayCommand {
-    /// Trace that `spraynic cosim` or a block's test saved
+    /// Trace that `spraynic cosim`, `spraynic fuzz` or a test saved
     file: PathBuf,
-    /// Write a waveform: FST, or VCD where Verilator's FST writer cannot be compiled
+    /// Trace of a block: write a waveform: FST, or VCD where Verilator's FST writer cannot be compiled
     #[arg(long, value_name = "FILE")]
     wave: Option<PathBuf>,
+    /// Trace of a scenario: print all that happened, a line an event
+    #[arg(long)]
+    log: bool,
+    /// Trace of a scenario: write what left and reached NIC 0 as a capture
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Spoil NIC 0, to see a failure
+    #[arg(long, hide = true, value_parser = crate::fuzz::sabotage_parser())]
+    sabotage: Option<Sabotage>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -53,6 +65,14 @@ struct Report<'a> {
 
 impl ReplayCommand {
     pub(crate) fn run(&self) -> Result<Verdict, CliError> {
+        match spraynic_network::trace::kind(&self.file)?.as_deref() {
+            None => {}
+            Some(spraynic_network::trace::SCENARIO) => return self.run_scenario(),
+            Some(other) => return Err(self.unusable(format!("traces of kind `{other}` are not known"))),
+        }
+        if self.log || self.pcap.is_some() || self.sabotage.is_some() {
+            return Err(self.unusable("it is the trace of a block: --log and --pcap are for scenarios".to_owned()));
+        }
         let trace = Trace::load(&self.file)?;
         let config = self.config_of(&trace)?;
         let source = library::model_source(&config, &trace.block).ok_or_else(|| {
