@@ -56,7 +56,7 @@ impl<D> Sabotaged<D> {
     fn spoil(&mut self, sabotage: Sabotage, mut frame: Vec<u8>) -> Option<Vec<u8>> {
         self.frames += 1;
         match sabotage {
-            Sabotage::LoseFrames => (self.frames % 50 != 0).then_some(frame),
+            Sabotage::LoseFrames => (!self.frames.is_multiple_of(50)).then_some(frame),
             Sabotage::Panic => {
                 if self.frames == 20 {
                     // As `panic!`, but without a message on standard error for each run.
