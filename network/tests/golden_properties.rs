@@ -85,8 +85,13 @@ fn faults_of_a_nic_are_found_and_made_small() {
             Some(&trace.reason)
         );
         assert!(trace.reason.contains(expected), "{sabotage:?}: {}", trace.reason);
-        // Whatever is wrong with a NIC, one or two messages show it, but for the faults that come with time.
-        assert!(trace.scenario.messages.len() <= 2, "{sabotage:?}: {:?}", trace.scenario);
+        // One or two messages show what is wrong with a NIC, but where its fault counts frames: that takes enough of them.
+        let counts = matches!(sabotage, Sabotage::LoseFrames | Sabotage::Panic);
+        assert!(
+            counts || trace.scenario.messages.len() <= 2,
+            "{sabotage:?}: {:?}",
+            trace.scenario
+        );
         assert!(trace.scenario.script.is_empty(), "{sabotage:?}: {:?}", trace.scenario);
         assert!(
             check(&trace.scenario, trace.property, golden, None).is_ok(),
