@@ -97,8 +97,8 @@ pub fn rate_limiter<'a>(context: &'a Context, config: &NicConfig) -> Definition<
         .ready
         .set(has_place & !limits.valid & !writing.named("writing") & !sweep.active);
     valid[0].set(requests.fires() | limits.fires());
-    for stage in 1..11 {
-        valid[stage].set(valid[stage - 1]);
+    for pair in valid.windows(2) {
+        pair[1].set(pair[0]);
     }
     let request_1 = m.reg("request_1", RateRequest::width());
     let limit_1 = m.reg("limit_1", RateLimit::width());
