@@ -35,7 +35,7 @@ use entry::{MapEntry, map_address};
 use issue::{Requests, is_one_of, issue};
 use kept::keep;
 use port::port;
-use queue::queue;
+use queue::{counted, queue};
 use report::{Findings, report};
 use sizes::{Sizes, Sweep};
 use slots::{ReadOut, free_slots, read_out};
@@ -295,21 +295,6 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     observe(m, &decision);
     count(m, &sizes, &decision, of_slots.retired, writer.frees);
     m.finish()
-}
-
-/// Counts what has entered and not left, 0 to `most`; says in a register whether it is `most`.
-fn counted<'a>(m: Module<'a>, name: &str, enters: Signal<'a>, leaves: Signal<'a>, most: u32) -> Signal<'a> {
-    let count = m.reg(name, most.ilog2() + 1).reset(0);
-    let full = m.reg(&format!("{name}_full"), 1).reset(0);
-    m.when(enters & !leaves, || {
-        count.set(count + count.lit(1));
-        full.set(count.eq_lit(most - 1));
-    })
-    .else_when(leaves & !enters, || {
-        count.set(count - count.lit(1));
-        full.set_lit(0);
-    });
-    full
 }
 
 /// What the report says of the packet itself; the rest is zero.

@@ -46,3 +46,18 @@ pub(super) fn queue<'a>(
         held,
     }
 }
+
+/// Counts what has entered and not left, 0 to `most`; says in a register whether it is `most`.
+pub(super) fn counted<'a>(m: Module<'a>, name: &str, enters: Signal<'a>, leaves: Signal<'a>, most: u32) -> Signal<'a> {
+    let count = m.reg(name, most.ilog2() + 1).reset(0);
+    let full = m.reg(&format!("{name}_full"), 1).reset(0);
+    m.when(enters & !leaves, || {
+        count.set(count + count.lit(1));
+        full.set(count.eq_lit(most - 1));
+    })
+    .else_when(leaves & !enters, || {
+        count.set(count - count.lit(1));
+        full.set_lit(0);
+    });
+    full
+}

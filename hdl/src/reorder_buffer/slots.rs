@@ -5,12 +5,13 @@ use super::bus::OnBus;
 use super::entry::Entry;
 use super::kept::{describe, keep_of, kept_bits, kept_field};
 use super::port::Leaving;
+use super::queue::{counted, queue};
 use super::sizes::{GROUP_BITS, Sizes};
 use crate::fields::Fields;
 use crate::stream_fifo;
 use spraynic_config::Profile;
 use spraynic_config::descriptor::SequencedPacket;
-use spraynic_rtl::{MemoryStyle, Module, Signal, Stream, cat, index_width};
+use spraynic_rtl::{MemoryStyle, Module, Signal, Stream, cat, cat_lsb_first, index_width};
 use spraynic_wire::Opcode;
 
 /// Payload of the pool from which on it is meant for URAM, in bits: 32 of them.
@@ -148,8 +149,12 @@ impl<'a> ReadOut<'a> {
     }
 }
 
-/// Builds the read-out of the entries. Four stages, which move on when the one ahead does: the entry until its payload is in its slot, the
-/// entry with the number of its beat, what the RAMs read of it, and registers behind them. `taken` is driven: the entry is taken.
+/// Beats between the entry and the port: those that the RAMs give, and those that wait.
+const READ: u32 = 16;
+
+/// Builds the read-out of the entries: the entry until its payload is in its slot, the entry with the number of its beat, what the RAMs read of
+/// it, registers behind them, and a queue. A beat is read only if the queue has room for it, so that from the RAMs on, which lie all over a
+/// device, nothing waits and nothing needs an enable. `taken` is driven: the entry is taken.
 pub(super) fn read_out<'a>(
     m: Module<'a>,
     sizes: &Sizes,
@@ -169,11 +174,11 @@ pub(super) fn read_out<'a>(
         register
     };
     let fires = m.wire("read_out_fires", 1);
-    let (out_valid, out_free) = stage("read_out", fires);
-    let (reading_valid, reading_free) = stage("reading", out_free);
+    let goes = m.wire("entry_goes", 1);
+    let full = counted(m, "beats_read_out", goes, fires, READ);
     let last = m.reg("entry_last", 1).doc("its last beat");
-    let (entry_valid, entry_free) = stage("entry", reading_free & last);
-    let goes = (entry_valid & reading_free).named("entry_goes");
+    let (entry_valid, entry_free) = stage("entry", !full & last);
+    goes.set(entry_valid & !full);
     let moves = m.wire("waiting_entry_moves", 1);
     let (waiting_valid, waiting_free) = stage("waiting_entry", moves);
 
@@ -210,29 +215,72 @@ pub(super) fn read_out<'a>(
         beat.set(beat + beat.lit(1));
         beats_left.set(beats_left - beats_left.lit(1));
     });
-    beat.ignore();
     let has_payload = hold(entry_free, has_payload, "entry_has_payload");
     let packed = hold(entry_free, waiting.pack(sizes), "entry");
     let entry = Entry::unpack(sizes, packed);
     packed.ignore();
 
     // What is read, and the registers behind it.
-    m.when(reading_free, || reading_valid.set(entry_valid));
-    m.when(out_free, || out_valid.set(reading_valid));
     let follow = |signal: Signal<'a>, name: &str| {
-        let reading = hold(reading_free, signal, &format!("reading_{name}"));
-        hold(out_free, reading, &format!("read_{name}"))
+        let reading = signal.delayed(&format!("reading_{name}"));
+        reading.delayed(&format!("read_{name}"))
     };
+    let reading_valid = goes.delayed("reading_valid").reset(0);
+    let read_valid = reading_valid.delayed("read_valid").reset(0);
     let slot = entry.map.slot;
     let returns = (goes & last & !entry.retires & !entry.mark).named("read_to_its_end");
-    let first = follow(first, "first");
-    let last = follow(last, "last");
-    let has_payload = follow(has_payload, "has_payload");
-    let retires = follow(entry.retires, "retires");
-    let special = follow(entry.map.special, "special");
-    let silent = follow(entry.mark | (entry.retires & !entry.map.whole), "silent");
-    let psn = follow(entry.psn, "psn");
-    let index = follow(entry.index, "index");
+    let facts = [
+        first,
+        last,
+        has_payload,
+        entry.retires,
+        entry.map.special,
+        entry.mark | (entry.retires & !entry.map.whole),
+        entry.mark,
+        entry.psn.part(0, GROUP_BITS).all(),
+        entry.ends,
+        entry.starved,
+        entry.space,
+        entry.psn,
+        entry.index,
+    ];
+    let mut read = vec![follow(cat_lsb_first(&facts), "facts")];
+    let bus_bits = 8 * sizes.bus_bytes;
+    if sizes.solar {
+        let depth = sizes.slots * sizes.beats;
+        let large = u64::from(depth) * u64::from(bus_bits) >= ULTRA_BITS;
+        let style = if large { MemoryStyle::Ultra } else { MemoryStyle::Block };
+        let pool = m.memory("pool", depth, bus_bits).style(style);
+        // From registers: these RAMs lie all over a device. A packet is read two clocks behind its end on the bus at the earliest.
+        let stores = storing.stores.delayed("stores_late").reset(0);
+        let store_slot = storing.slot.delayed("store_slot");
+        let store_place = cat(&[store_slot, storing.beat.delayed("store_beat")]);
+        pool.write(stores, store_place, storing.data.delayed("store_data"));
+        let data = pool.read(m.high(), cat(&[slot, beat])).delayed("read_data");
+        // Beside the packet: the number of the last byte in its last beat.
+        let byte_bits = index_width(sizes.bus_bytes.into());
+        let length = kept_field(storing.kept, "payload_length").part(0, byte_bits);
+        let packets = m.memory("packets", sizes.slots, kept_bits() + byte_bits);
+        let word = cat(&[length - length.lit(1), storing.kept]).delayed("store_packet");
+        packets.write(stores, store_slot, word);
+        let word = packets.read(m.high(), slot).delayed("read_packet");
+        let keep = keep_of(word.part(kept_bits(), byte_bits), read[0].bit(1));
+        read.extend([word.part(0, kept_bits()), keep, data]);
+    } else {
+        storing.ignore();
+        beat.ignore();
+    }
+    let read = queue(m, "read", READ, (read_valid, cat_lsb_first(&read)), fires);
+
+    // The port's choice.
+    let mut low = 0;
+    let mut next = |width: u32| {
+        low += width;
+        read.word.part(low - width, width)
+    };
+    let [first, last, has_payload, retires, special, silent, mark] = [(); 7].map(|()| next(1));
+    let [ends_group, ends, starved, space] = [(); 4].map(|()| next(1));
+    let (psn, index) = (next(24), next(sizes.qpn_bits));
     let retired = {
         let opcode = special.mux(
             m.lit(Opcode::MRC_WRITE_LAST_IMMEDIATE.0, 8),
@@ -248,30 +296,14 @@ pub(super) fn read_out<'a>(
         })
         .pack()
     };
-    let bus_bits = 8 * sizes.bus_bytes;
-    let (descriptor, data, keep) = if sizes.solar {
-        let depth = sizes.slots * sizes.beats;
-        let large = u64::from(depth) * u64::from(bus_bits) >= ULTRA_BITS;
-        let style = if large { MemoryStyle::Ultra } else { MemoryStyle::Block };
-        let pool = m.memory("pool", depth, bus_bits).style(style);
-        pool.write(storing.stores, cat(&[storing.slot, storing.beat]), storing.data);
-        let data = hold(out_free, pool.read(goes, cat(&[slot, beat])), "read_data");
-        // Beside the packet: the number of the last byte in its last beat.
-        let byte_bits = index_width(sizes.bus_bytes.into());
-        let length = kept_field(storing.kept, "payload_length").part(0, byte_bits);
-        let packets = m.memory("packets", sizes.slots, kept_bits() + byte_bits);
-        let word = cat(&[length - length.lit(1), storing.kept]);
-        packets.write(storing.stores, storing.slot, word);
-        let word = hold(out_free, packets.read(goes, slot), "read_packet");
-        let keep = keep_of(word.part(kept_bits(), byte_bits), last);
-        let given = describe(m, word.part(0, kept_bits()), m.low()).pack();
-        (retires.mux(retired, given), data, keep)
+    let (descriptor, keep, data) = if sizes.solar {
+        let given = describe(m, next(kept_bits()), m.low()).pack();
+        (retires.mux(retired, given), next(sizes.bus_bytes), next(bus_bits))
     } else {
-        storing.ignore();
-        (retired, m.lit(0, bus_bits), m.lit(0, sizes.bus_bytes))
+        (retired, m.lit(0, sizes.bus_bytes), m.lit(0, bus_bits))
     };
     // A mark, and a packet of mrc that ends no message, leave without a trace.
-    let may = (out_valid & !blocked).named("read_out_may_leave");
+    let may = (read.valid & !blocked).named("read_out_may_leave");
     let leaving = Leaving {
         valid: may & !silent,
         first,
@@ -283,17 +315,16 @@ pub(super) fn read_out<'a>(
         fires: m.wire("reading_fires", 1),
     };
     fires.set(leaving.fires | (may & silent));
-    let mark = follow(entry.mark, "mark");
     let facts = ReadOut {
-        busy: spare_valid | waiting_valid | entry_valid | reading_valid | out_valid,
+        busy: spare_valid | waiting_valid | entry_valid | reading_valid | read_valid | read.valid,
         leaves: fires & last,
         mark,
         needs: special & !retires & !mark,
-        ends_group: follow(entry.psn.part(0, GROUP_BITS).all(), "ends_group"),
-        ends: follow(entry.ends, "ends"),
-        starved: follow(entry.starved, "starved"),
+        ends_group,
+        ends,
+        starved,
         index,
-        space: follow(entry.space, "space"),
+        space,
         psn,
         returns,
         returned: slot.resize(sizes.slot_bits),
