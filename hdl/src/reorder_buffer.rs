@@ -42,7 +42,7 @@ use slots::{ReadOut, free_slots, read_out};
 use turn::{TurnWires, turns};
 
 /// Clocks from the edge that takes a descriptor to the edge at which its report is offered, where nothing waits.
-pub const REPORT_LATENCY: u64 = 7;
+pub const REPORT_LATENCY: u64 = 8;
 /// The same for a packet that passes by the pool, if its payload is there.
 pub const PASS_LATENCY: u64 = 6;
 /// Packets between their descriptor and their report.
@@ -155,7 +155,10 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         m,
         "findings",
         REPORTS,
-        (reported.valid, reported.findings.pack()),
+        (
+            reported.valid.delayed("found_7").reset(0),
+            reported.findings.pack().delayed("findings_7"),
+        ),
         reports.fires(),
     );
     let findings = Findings::unpack(found.word);

@@ -219,6 +219,8 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let own_5 = bitmap.own.delayed("own_group_5");
     let full_5 = bitmap.full.delayed("window_full_5");
     let group_5 = bitmap.group.delayed("missing_group_5");
+    // It chooses hundreds of bits; the inverse has a register of its own, and chooses half of them.
+    let group_copy_5 = !(!bitmap.group).delayed("missing_group_inverse_5");
     let psn_group_5 = sizes.group_of(op_4.psn).delayed("psn_group_5");
     // Where the window ends, seen from the packet's group: so many groups behind it, before the base's own bit.
     let psn_to_end = sizes.group_of(base_4) - sizes.group_of(op_4.psn);
@@ -271,7 +273,7 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
         .map(|step| {
             let before = ends_at[..step].iter().fold(nothing_5, |any, ends| any | *ends);
             inside(
-                word(group_5, step as u32),
+                word(if step == 0 { group_5 } else { group_copy_5 }, step as u32),
                 !before & ends_at[step],
                 !before & !ends_at[step],
             )

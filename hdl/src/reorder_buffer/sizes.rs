@@ -137,6 +137,8 @@ impl Sizes {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sweep<'a> {
     pub(super) active: Signal<'a>,
+    /// The inverse, in a register of its own: it goes to all tables.
+    done: Signal<'a>,
     index: Signal<'a>,
 }
 
@@ -147,21 +149,25 @@ impl<'a> Sweep<'a> {
             .reg("sweeping", 1)
             .reset(1)
             .doc("tables are being cleared after reset");
+        let done = m.reg("tables_are_cleared", 1).reset(0).doc("the inverse of `sweeping`");
         let index = m.reg("sweep_index", index_width(depth.into())).reset(0);
         m.when(active, || {
             index.set(index + index.lit(1));
-            m.when(index.all(), || active.set_lit(0));
+            m.when(index.all(), || {
+                active.set_lit(0);
+                done.set_lit(1);
+            });
         });
-        Self { active, index }
+        Self { active, done, index }
     }
 
     /// Enable and address for a table of `depth` words.
     pub(super) fn of(&self, depth: u32) -> (Signal<'a>, Signal<'a>) {
         let address = self.index.part(0, index_width(depth.into()));
         if depth.is_power_of_two() {
-            (self.active, address)
+            (!self.done, address)
         } else {
-            (self.active & address.lt(address.lit(depth)), address)
+            (!self.done & address.lt(address.lit(depth)), address)
         }
     }
 }

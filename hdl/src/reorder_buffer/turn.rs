@@ -159,12 +159,17 @@ fn next_turn<'a>(
         .reset(0)
         .doc("packets on the bus up to the last one that passes by");
     let (op_4, at_4) = (decision.op_4, decision.at_4);
-    let arrives = (op_4.valid & op_4.packet).named("arrives");
+    // All of this a clock late: a scan is found out about three clocks behind clock 4.
+    let late = |flag: Signal<'a>, name: &str| flag.delayed(name).reset(0);
+    let done = late(done, "done_late");
+    let arrives = late(op_4.valid & op_4.packet, "arrives");
+    let given = late(op_4.valid & op_4.packet & at_4.gives, "given_arrives");
+    let scans = late(op_4.valid & op_4.scan, "scan_late");
     m.when(arrives & !done, || undone.set(undone + undone.lit(1)))
         .else_when(!arrives & done, || undone.set(undone - undone.lit(1)));
     let still = |count: Signal<'a>| count - (done & count.any()).zero_extend(5);
     before_pass.set(still(before_pass));
-    m.when(arrives & at_4.gives, || {
+    m.when(given, || {
         before_pass.set(undone - done.zero_extend(5) + undone.lit(1));
     });
     let before_turn = m
@@ -172,7 +177,7 @@ fn next_turn<'a>(
         .reset(0)
         .doc("packets to be done with before the next turn");
     before_turn.set(still(before_turn));
-    m.when(op_4.valid & op_4.scan, || before_turn.set(still(before_pass)));
+    m.when(scans, || before_turn.set(still(before_pass)));
 
     let run_limit = reach.run.lit(TURN);
     let run = reach.run.gt(run_limit).mux(run_limit, reach.run).gate(window.open);
