@@ -162,7 +162,7 @@ fn whole_packets_come_at_one_beat_a_clock_from_wire_to_memory() {
 
 /// Clocks from the last beat of a packet to the SACK's descriptor, and from there to the first beat of its frame, that
 /// docs/src/blocks/receive_pipeline.md states.
-const SACK_CLOCKS: [(Preset, u64, u64); 2] = [(Preset::G100, 20, 10), (Preset::Lab, 28, 9)];
+const SACK_CLOCKS: [(Preset, u64, u64); 2] = [(Preset::G100, 21, 10), (Preset::Lab, 29, 9)];
 
 /// A single packet that asks for a SACK, on an idle NIC: clocks from its last beat to the SACK's descriptor, and through the transmit path to
 /// the first beat of the SACK on the wire. `m_axis_control` of one is `s_axis_control` of the other, so the clocks add up.

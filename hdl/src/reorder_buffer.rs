@@ -155,10 +155,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         m,
         "findings",
         REPORTS,
-        (
-            reported.valid.delayed("found_7").reset(0),
-            reported.findings.pack().delayed("findings_7"),
-        ),
+        (reported.valid, reported.findings.pack()),
         reports.fires(),
     );
     let findings = Findings::unpack(found.word);

@@ -85,7 +85,8 @@ struct Places<'a> {
     write: Signal<'a>,
     /// The operation in clock 3 has the word of the one in clock 2, from a register; so on.
     same_3_2: Signal<'a>,
-    same_4_2: Signal<'a>,
+    /// So soon that it tells so before the register.
+    same_3_1: Signal<'a>,
     same_4_1: Signal<'a>,
 }
 
@@ -93,14 +94,14 @@ impl<'a> Places<'a> {
     fn new(name: &str, ops: &[Op<'a>; 5], address: impl Fn(&Op<'a>) -> Signal<'a>) -> Self {
         let addresses = ops.map(|op| address(&op));
         let same_3_2 = addresses[2].eq(addresses[1]).delayed(&format!("{name}_same_3_2"));
-        let same_4_2 = addresses[3].eq(addresses[1]).delayed(&format!("{name}_same_4_2"));
+        let same_3_1 = addresses[3].eq(addresses[1]);
         same_3_2.ignore();
-        same_4_2.ignore();
+        same_3_1.ignore();
         Self {
             read: addresses[0],
             write: addresses[4],
             same_3_2,
-            same_4_2,
+            same_3_1,
             same_4_1: addresses[4].eq(addresses[1]),
         }
     }
@@ -127,7 +128,9 @@ fn table<'a>(
     let word_2 = (changes_4 & places.same_4_1)
         .mux(next_4, read)
         .delayed(&format!("{name}_2"));
-    let early = (changes_4 & places.same_4_2).mux(next_4, word_2);
+    // Whether the operation in clock 4 has changed the word of the one in clock 2 is known in a register: a subtraction comes behind.
+    let from_4 = ((changes | packet_changes) & places.same_3_1).delayed(&format!("{name}_from_4"));
+    let early = from_4.mux(next_4, word_2);
     let same = places.same_3_2;
     let otherwise = (changes & same).mux(next, early);
     let now = (packet_changes & same)

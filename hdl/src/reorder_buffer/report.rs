@@ -2,7 +2,8 @@
 //! write (clock 4); its only loop is which groups have a hole, which is kept beside the bitmap.
 //!
 //! Clock 4: the group of the first missing PSN; the row comes out of its RAM. 5: words for `near` and `bitmap`; the four bits that the first
-//! missing PSN is among. 6: its place; both are shifted there; `cumulative`.
+//! missing PSN is among. 6: its place; both are shifted by groups of four bits, `cumulative`.
+//! 7: they are shifted by single bits.
 
 use super::decide::{Decision, Window};
 use super::op::Op;
@@ -44,7 +45,7 @@ pub(super) struct Reach<'a> {
 
 /// The report pipeline.
 pub(super) struct Reports<'a> {
-    /// Clock 6: a packet's findings.
+    /// Clock 7: a packet's findings.
     pub(super) valid: Signal<'a>,
     pub(super) findings: Findings<'a>,
     pub(super) reach: Reach<'a>,
@@ -171,11 +172,11 @@ fn bitmap<'a>(
 pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, sweep: &Sweep<'a>) -> Reports<'a> {
     let (op_4, at_4) = (decision.op_4, decision.at_4);
     let base_4 = Window::unpack(at_4.window).base;
-    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=6);
+    let packet = follow(op_4.valid & op_4.packet, "packet", 5..=7);
     for stage in &packet {
         let _ = stage.reset(0);
     }
-    let outcome = follow(at_4.outcome, "outcome", 5..=6);
+    let outcome = follow(at_4.outcome, "outcome", 5..=7);
     let known = follow(at_4.known, "known", 5..=6);
     let base = follow(base_4, "base", 5..=7);
     let base_5 = base[0];
@@ -185,10 +186,10 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
         // roce alone: the first missing PSN is the base.
         let cumulative = (base_5 - base_5.lit(1)).delayed("cumulative_6");
         return Reports {
-            valid: packet[1],
+            valid: packet[2],
             findings: Findings {
-                outcome: outcome[1],
-                cumulative: of_known(cumulative),
+                outcome: outcome[2],
+                cumulative: of_known(cumulative).delayed("cumulative_7"),
                 beyond_gap: m.lit(0, 11),
                 far: m.lit(0, 8),
                 near: m.lit(0, 64),
@@ -299,7 +300,10 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let far_6 = cat_lsb_first(&far_words).delayed("far_words_6");
     let free = (!group_5.select(&words) & !(below_5 & own_5.repeat(GROUP))).named("missing_in_group");
     let nibbles: Vec<_> = (0..GROUP / 4).map(|nibble| free.part(4 * nibble, 4).any()).collect();
-    let nibble_6 = lowest(&nibbles).1.delayed("missing_nibble_6");
+    let nibble = lowest(&nibbles).1;
+    let nibble_6 = nibble.delayed("missing_nibble_6");
+    // That one shifts; the inverse, a register of its own, makes the place.
+    let nibble_copy_6 = !(!nibble).delayed("missing_nibble_inverse_6");
     let bits_6: Vec<_> = (0..GROUP / 4)
         .map(|nibble| {
             let (_, bit) = lowest(&free.part(4 * nibble, 4).to_bits());
@@ -322,26 +326,27 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let high_less_6 = (high - (!wraps).zero_extend(high.width())).delayed("missing_high_less_one_6");
 
     // Clock 6.
-    let bit = nibble_6.select(&bits_6);
-    let shift = |words: Signal<'a>| {
+    let bit = nibble_copy_6.select(&bits_6);
+    let bit_7 = bit.delayed("missing_bit_7");
+    let shift = |words: Signal<'a>, name: &str| {
         let by_nibbles = (words >> cat(&[nibble_6, m.lit(0, 2)])).part(0, 67);
-        (by_nibbles >> bit).part(0, 64)
+        (by_nibbles.delayed(name) >> bit_7).part(0, 64)
     };
     let more = (even_6 & !borrows_6).named("psn_in_the_block_behind");
     let far_words = more.mux(far_6.part(2 * GROUP, 3 * GROUP), far_6.part(0, 3 * GROUP));
     let bitmap_words = ahead_6.mux(far_words, near_6);
-    let found = cat(&[group_6, nibble_6, bit]);
+    let found = cat(&[group_6, nibble_copy_6, bit]);
     let place = full_6.mux(base_place_6, found).named("missing_place");
     let cumulative = cat(&[place.any().mux(high_6, high_less_6), place - place.lit(1)]);
     let run = cat(&[full_6, place - base_place_6]);
     let beyond = (count_from_base_6 - place).gate(!full_6);
     let findings = Findings {
-        outcome: outcome[1],
-        cumulative: of_known(cumulative),
-        beyond_gap: of_known(beyond.resize(11)),
-        far: more.mux(one_more_6, blocks_6).gate(ahead_6).resize(8),
-        near: shift(near_6),
-        bitmap: shift(bitmap_words),
+        outcome: outcome[2],
+        cumulative: of_known(cumulative).delayed("cumulative_7"),
+        beyond_gap: of_known(beyond.resize(11)).delayed("beyond_gap_7"),
+        far: more.mux(one_more_6, blocks_6).gate(ahead_6).resize(8).delayed("far_7"),
+        near: shift(near_6, "near_7"),
+        bitmap: shift(bitmap_words, "bitmap_7"),
     };
     let carry = |signal: Signal<'a>, name: &str| follow(signal, name, 5..=7)[2];
     let valid = follow(op_4.valid, "reach_valid", 5..=7);
@@ -349,7 +354,7 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
         let _ = stage.reset(0);
     }
     Reports {
-        valid: packet[1],
+        valid: packet[2],
         findings,
         reach: Reach {
             valid: valid[2],

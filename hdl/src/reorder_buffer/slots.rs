@@ -235,6 +235,7 @@ pub(super) fn read_out<'a>(
         has_payload,
         entry.retires,
         entry.map.special,
+        entry.map.special & !entry.retires & !entry.mark,
         entry.mark | (entry.retires & !entry.map.whole),
         entry.mark,
         entry.psn.part(0, GROUP_BITS).all(),
@@ -244,7 +245,8 @@ pub(super) fn read_out<'a>(
         entry.psn,
         entry.index,
     ];
-    let mut read = vec![follow(cat_lsb_first(&facts), "facts")];
+    let facts = follow(cat_lsb_first(&facts), "facts");
+    let mut beats = vec![];
     let bus_bits = 8 * sizes.bus_bytes;
     if sizes.solar {
         let depth = sizes.slots * sizes.beats;
@@ -264,13 +266,16 @@ pub(super) fn read_out<'a>(
         let word = cat(&[length - length.lit(1), storing.kept]).delayed("store_packet");
         packets.write(stores, store_slot, word);
         let word = packets.read(m.high(), slot).delayed("read_packet");
-        let keep = keep_of(word.part(kept_bits(), byte_bits), read[0].bit(1));
-        read.extend([word.part(0, kept_bits()), keep, data]);
+        let keep = keep_of(word.part(kept_bits(), byte_bits), facts.bit(1));
+        beats = vec![word.part(0, kept_bits()), keep, data];
     } else {
         storing.ignore();
         beat.ignore();
     }
-    let read = queue(m, "read", READ, (read_valid, cat_lsb_first(&read)), fires);
+    // What chooses has a queue of its own, so that the address of the wide one, which goes to hundreds of RAMs, is in no path of a choice.
+    let read = queue(m, "read_facts", READ, (read_valid, facts), fires);
+    let beats =
+        (!beats.is_empty()).then(|| queue(m, "read_beats", READ, (read_valid, cat_lsb_first(&beats)), fires).word);
 
     // The port's choice.
     let mut low = 0;
@@ -278,7 +283,7 @@ pub(super) fn read_out<'a>(
         low += width;
         read.word.part(low - width, width)
     };
-    let [first, last, has_payload, retires, special, silent, mark] = [(); 7].map(|()| next(1));
+    let [first, last, has_payload, retires, special, needs, silent, mark] = [(); 8].map(|()| next(1));
     let [ends_group, ends, starved, space] = [(); 4].map(|()| next(1));
     let (psn, index) = (next(24), next(sizes.qpn_bits));
     let retired = {
@@ -296,11 +301,14 @@ pub(super) fn read_out<'a>(
         })
         .pack()
     };
-    let (descriptor, keep, data) = if sizes.solar {
-        let given = describe(m, next(kept_bits()), m.low()).pack();
-        (retires.mux(retired, given), next(sizes.bus_bytes), next(bus_bits))
-    } else {
-        (retired, m.lit(0, sizes.bus_bytes), m.lit(0, bus_bits))
+    let (descriptor, keep, data) = match beats {
+        Some(beats) => {
+            let given = describe(m, beats.part(0, kept_bits()), m.low()).pack();
+            let keep = beats.part(kept_bits(), sizes.bus_bytes);
+            let data = beats.part(kept_bits() + sizes.bus_bytes, bus_bits);
+            (retires.mux(retired, given), keep, data)
+        }
+        None => (retired, m.lit(0, sizes.bus_bytes), m.lit(0, bus_bits)),
     };
     // A mark, and a packet of mrc that ends no message, leave without a trace.
     let may = (read.valid & !blocked).named("read_out_may_leave");
@@ -319,7 +327,7 @@ pub(super) fn read_out<'a>(
         busy: spare_valid | waiting_valid | entry_valid | reading_valid | read_valid | read.valid,
         leaves: fires & last,
         mark,
-        needs: special & !retires & !mark,
+        needs,
         ends_group,
         ends,
         starved,
