@@ -207,9 +207,12 @@ enum Event {
     Ask(usize),
 }
 
+/// A port, and the event that the word of a number at it is.
+type EventSource = (&'static str, fn(usize) -> Event);
+
 fn events(outcome: &Outcome) -> Vec<(u64, Event)> {
     let mut events: Vec<(u64, Event)> = vec![];
-    let sources: [(&str, fn(usize) -> Event); 5] = [
+    let sources: [EventSource; 5] = [
         ("s_axis_context", Event::Context),
         ("s_axis_work_request", Event::Request),
         ("s_axis_progress", Event::Progress),

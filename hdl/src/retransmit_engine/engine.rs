@@ -334,6 +334,7 @@ pub(super) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(super) fn new(m: Module<'a>, sizes: Sizes) -> Self {
         let reg = |name: &str, width| m.reg(name, width);
+        let of_roce = |name: &str| if sizes.roce { reg(name, 1) } else { m.low() };
         let index_bits = sizes.space_bits();
         let walk = Walk {
             phase: reg("phase", Phase::BITS),
@@ -369,8 +370,8 @@ impl<'a> Engine<'a> {
             second: reg("second_space", 1),
             starts: reg("starts_wait", 1),
             wait: reg("wait_before", 1),
-            gap: reg("response_is_missing", 1),
-            popped: reg("read_ends", 1),
+            gap: of_roce("response_is_missing"),
+            popped: of_roce("read_ends"),
             forced: reg("rewind_is_forced", 1),
             rnr: reg("rnr_wait_begins", 1),
         };
@@ -387,6 +388,12 @@ impl<'a> Engine<'a> {
         // What there is not enters no register; a context write is of no failed queue pair.
         op.outside.ignore();
         written.failed.ignore();
+        if !sizes.roce {
+            // What only roce looks at.
+            for of_roce in [op.psns, op.has_response, op.sequence, op.rnr, op.rnr_timer, deed.forced] {
+                of_roce.ignore();
+            }
+        }
         Self {
             m,
             sizes,
