@@ -220,7 +220,7 @@ fn queue_pair(base: &Base) -> impl Strategy<Value = QueuePairSpec> + use<> {
     let widest = base.config.send.window.min(base.config.receive.window) as u16;
     let window = prop_oneof![2 => Just(0u16), 1 => 1..=widest];
     let threshold = prop_oneof![Just(1_000u16), 3..64u16];
-    let rate = prop_oneof![4 => Just(0u64), 1 => 100..5_000u64];
+    let rate = prop_oneof![4 => Just(0u64), 1 => 2_000..9_000u64];
     (
         profile,
         policy,

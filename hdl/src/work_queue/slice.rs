@@ -233,6 +233,10 @@ fn commit<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>)
     let commits = at(Step::Commit);
     let new = !part.again;
     let end = part.psn + part.psns;
+    // The window is full behind it: all of this has stood in registers since Step::CutPackets.
+    let fills = (end - e.q("base"))
+        .ge(e.q("window").zero_extend(24))
+        .delayed("fills_the_window");
     let slice = Fields::build::<WorkSlice>(|name, width| match name {
         "index" => part.index,
         "packets" => part.packets.zero_extend(8),
@@ -242,6 +246,7 @@ fn commit<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>)
         "rqmsn" => e.slot.get("rqmsn"),
         "entropy" | "profile" | "mtu" | "timestamps" | "class" => e.q(name),
         "retransmission" => part.again,
+        "ask" => fills & !part.lost,
         _ => m.lit(0, width),
     });
     let cost = part.cost.zero_extend(super::state::DEFICIT_BITS);
