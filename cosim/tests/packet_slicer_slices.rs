@@ -81,6 +81,7 @@ fn part() -> impl Strategy<Value = Part> {
                 timestamps,
                 class: class % 4,
                 retransmission,
+                ask: entropy % 3 == 0,
                 ..WorkSlice::default()
             };
             (request, slice)

@@ -23,6 +23,7 @@ bundle! {
         again: 1, "sent before";
         rtx: 1, "sent before, and the packet says so";
         asks: 1, "each packet asks for an acknowledgement";
+        ends_asking: 1, "the last packet of the slice does";
     }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn cutter<'a>(
 
     let mut descriptor = describe(m, config, &message, first, last, in_interval, remaining, mtu_bytes);
     if let Some(tag) = tag {
-        let asks = descriptor.get("ack_request") | tag.asks;
+        let asks = descriptor.get("ack_request") | tag.asks | (tag.ends_asking & slice_ends);
         descriptor = descriptor.with("retransmission", tag.rtx).with("ack_request", asks);
     }
     let origin = tag.map(|tag| {

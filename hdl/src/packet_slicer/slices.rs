@@ -124,6 +124,7 @@ pub fn packet_slicer_slices<'a>(context: &'a Context, config: &NicConfig) -> Def
             again,
             rtx: again & mrc,
             asks: again & of_profile(Profile::Solar),
+            ends_asking: part.get("ask"),
         }),
     };
     started.set(cutter::cutter(m, config, &start, valid[2], packets));
