@@ -13,9 +13,7 @@ use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::Psn;
 
 use crate::response_engine::Packets;
-
-/// Bytes that a packet costs beside its payload, as in `work_queue`.
-pub const PACKET_OVERHEAD: u32 = 64;
+use crate::work_queue::PACKET_COST;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +206,7 @@ impl ResponseQueue {
             let asked = RateRequest {
                 qpn,
                 class: queue_pair.class,
-                bytes: u32::from(packet.payload_length) + PACKET_OVERHEAD,
+                bytes: u32::from(packet.payload_length) + PACKET_COST,
                 ..RateRequest::default()
             };
             self.turns.push_back(qpn);

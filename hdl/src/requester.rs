@@ -12,7 +12,7 @@ use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
 use crate::sweep;
 use judge::judge;
-use operation::{CONTEXT, EXPECTED, Inputs, Operation};
+use operation::{EXPECTED, Inputs, Operation};
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     CompletionStatus, Descriptor, ExpectedResponse, PacketContext, PayloadWrite, ReceivedPacket, ResponseDone,
@@ -181,7 +181,6 @@ pub fn requester<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     decisions.data.set(verdict.decision.pack());
     payload::payload(m, sources, decisions, DECISIONS, payload_out);
 
-    operation.kind.eq_lit(CONTEXT).ignore();
     for (name, doc, event) in verdict.counters {
         count_when(m, Counter(name, doc), step.eq_lit(4) & event);
     }
