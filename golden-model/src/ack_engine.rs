@@ -4,8 +4,7 @@
 //! does) nor what a request means (`responder` does), and never sends data. Theory of operation: `docs/src/blocks/ack_engine.md`.
 
 use spraynic_config::descriptor::{
-    Answer, Extension, PacketDescriptor, QueuePairContext, QueuePairState, ReceivedPacket, SequenceOutcome,
-    SequenceReport,
+    Answer, Extension, PacketDescriptor, QueuePairContext, ReceivedPacket, SequenceOutcome, SequenceReport,
 };
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::mrc::{MPR_UNIT, NETH_CC_TYPE, RCVD_BYTES_UNIT};
@@ -15,6 +14,7 @@ use spraynic_wire::{
 };
 use thiserror::Error;
 
+use crate::reception::{self, Reception};
 use crate::reorder_buffer::{Space, entropy_of, is_answered_with_data, nack_reason, outcome_of, time_stamp_of};
 
 /// ECN field of a packet that met congestion \[RFC 3168\].
@@ -202,33 +202,30 @@ impl AckEngine {
     /// Takes a context write that `qp_lookup` passed on. A queue pair that begins to receive has nothing to report; one that receives
     /// already keeps what it has, but for the RNR timer; one that no longer does loses it.
     pub fn write_context(&mut self, context: &QueuePairContext) {
-        let receives = QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives);
-        let profile = Profile::from_code(context.profile).filter(|_| receives);
+        let profile = Profile::from_code(context.profile);
+        let receives = context.receives() && profile.is_some();
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
-        match (profile, slot.as_mut()) {
-            (None, _) => *slot = None,
-            (Some(_), Some(queue_pair)) => queue_pair.rnr_timer = RnrTimer::from_code(context.rnr_timer),
-            (Some(profile), None) => {
-                let space = |psn| SpaceState {
-                    cumulative: Psn::new(psn) - 1,
-                    ..SpaceState::default()
-                };
-                *slot = Some(QueuePair {
-                    profile,
-                    peer_qpn: context.peer_qpn,
-                    rnr_timer: RnrTimer::from_code(context.rnr_timer),
-                    spaces: [space(context.psn), space(context.response_psn)],
-                    last_ack: LastAck {
-                        given: false,
-                        psn: Psn::new(context.psn) - 1,
-                        msn: 0,
-                        entropy: 0,
-                    },
-                    cnp_from_ns: 0,
-                });
-            }
+        let space = |psn| SpaceState {
+            cumulative: Psn::new(psn) - 1,
+            ..SpaceState::default()
+        };
+        let written = reception::write(slot, receives, || QueuePair {
+            profile: profile.unwrap_or(Profile::Roce),
+            peer_qpn: context.peer_qpn,
+            rnr_timer: RnrTimer::from_code(context.rnr_timer),
+            spaces: [space(context.psn), space(context.response_psn)],
+            last_ack: LastAck {
+                given: false,
+                psn: Psn::new(context.psn) - 1,
+                msn: 0,
+                entropy: 0,
+            },
+            cnp_from_ns: 0,
+        });
+        if let Reception::GoesOn(queue_pair) = written {
+            queue_pair.rnr_timer = RnrTimer::from_code(context.rnr_timer);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use spraynic_config::descriptor::HeaderTemplate;
+use spraynic_config::descriptor::QueuePairState;
 use spraynic_wire::{Aeth, Packet};
 
 use super::*;

@@ -11,6 +11,7 @@ pub mod axi_write_master;
 pub mod capture;
 mod capture_messages;
 pub mod capture_server;
+mod counter;
 pub mod frame;
 pub mod frame_fifo;
 pub mod header_builder;
@@ -30,6 +31,7 @@ pub mod rate_limiter;
 pub mod receive_pipeline;
 #[cfg(any(test, feature = "strategies"))]
 pub mod received_frames;
+mod reception;
 pub mod register_file;
 pub mod reorder_buffer;
 mod request_opcode;

@@ -7,9 +7,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
-    Completion, CompletionStatus, MemoryWrite, PayloadWrite, QueuePairContext, QueuePairState, WorkOpcode,
+    Completion, CompletionStatus, MemoryWrite, PayloadWrite, QueuePairContext, WorkOpcode,
 };
 use spraynic_wire::{NakCode, Opcode, Operation, Syndrome};
+
+use crate::counter::count;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +143,7 @@ impl PayloadWriter {
 
     /// Takes a context write that `qp_lookup` passed on: a queue pair that does not receive is no longer failed.
     pub fn write_context(&mut self, context: &QueuePairContext) {
-        if !QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives) {
+        if !context.receives() {
             self.failed.remove(&context.qpn);
         }
     }
@@ -198,10 +200,6 @@ impl PayloadWriter {
             response: (packet.answer || packet.execute).then_some(packet),
         })
     }
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 /// A packet of a queue pair that memory has failed: what would be acknowledged or executed is refused as the responder's own fault

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use spraynic_config::descriptor::QueuePairState;
 use spraynic_wire::Opcode;
 
 use super::*;

@@ -14,6 +14,7 @@ use spraynic_config::descriptor::{
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::{NackReason, Opcode, Psn};
 
+use crate::reception::{self, Reception};
 pub use facts::{entropy_of, is_answered_with_data, takes_receive_request, time_stamp_of};
 use pool::Pool;
 use window::{Kept, Place, Window};
@@ -285,7 +286,7 @@ impl ReorderBuffer {
     /// or ERROR. A solar queue pair for which no slots are guaranteed does not open.
     pub fn write_context(&mut self, context: &QueuePairContext) {
         let state = QueuePairState::from_code(context.state);
-        let receives = state.is_some_and(QueuePairState::receives);
+        let receives = context.receives();
         let reorders = context.qpn < self.config.reorder_queue_pairs;
         let profile =
             Profile::from_code(context.profile).filter(|profile| receives && (*profile != Profile::Solar || reorders));
@@ -296,22 +297,15 @@ impl ReorderBuffer {
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
-        match (profile, &slot) {
-            (Some(_), Some(_)) => {}
-            (Some(profile), None) => {
-                let window = |psn| Window::new(Psn::new(psn), self.config.window);
-                *slot = Some(Open {
-                    profile,
-                    windows: [window(context.psn), window(context.response_psn)],
-                });
-            }
-            (None, _) => {
-                if let Some(open) = slot.take() {
-                    for stored in open.windows.iter().flat_map(Window::slots) {
-                        self.pool.take(context.qpn, stored);
-                        self.counters.flushed = self.counters.flushed.wrapping_add(1);
-                    }
-                }
+        let window = |psn| Window::new(Psn::new(psn), self.config.window);
+        let written = reception::write(slot, profile.is_some(), || Open {
+            profile: profile.unwrap_or(Profile::Roce),
+            windows: [window(context.psn), window(context.response_psn)],
+        });
+        if let Reception::Ends(Some(open)) = written {
+            for stored in open.windows.iter().flat_map(Window::slots) {
+                self.pool.take(context.qpn, stored);
+                self.counters.flushed = self.counters.flushed.wrapping_add(1);
             }
         }
     }

@@ -16,6 +16,7 @@ use spraynic_config::descriptor::{
 };
 use spraynic_wire::Syndrome;
 
+use crate::counter::count;
 use arrival::Arrival;
 use request::Request;
 
@@ -161,10 +162,6 @@ fn flush(qpn: u32, cookie: u64) -> PayloadWrite {
     }
 }
 
-fn step(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
-}
-
 impl Responder {
     /// The block after reset: all queue pairs are in RESET, all counters are 0.
     #[must_use]
@@ -203,7 +200,7 @@ impl Responder {
     pub fn write_context(&mut self, context: &QueuePairContext) -> Vec<PayloadWrite> {
         let qpn = context.qpn;
         let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize) else {
-            step(&mut self.counters.drop_context);
+            count(&mut self.counters.drop_context);
             return Vec::new();
         };
         let state = QueuePairState::from_code(context.state).unwrap_or(QueuePairState::Reset);
@@ -234,19 +231,19 @@ impl Responder {
         let qpn = request.qpn;
         let found = self.queue_pairs.get_mut(qpn as usize);
         let Some(queue_pair) = found.filter(|queue_pair| queue_pair.state != QueuePairState::Reset) else {
-            step(&mut self.counters.drop_receive_request);
+            count(&mut self.counters.drop_receive_request);
             return Posted::NoQueuePair;
         };
         if queue_pair.state == QueuePairState::Error {
-            step(&mut self.counters.flushed);
+            count(&mut self.counters.flushed);
             return Posted::Flushed(flush(qpn, request.cookie));
         }
         if queue_pair.requests.len() >= self.config.receive_requests as usize {
-            step(&mut self.counters.drop_receive_request_full);
+            count(&mut self.counters.drop_receive_request_full);
             return Posted::Full;
         }
         queue_pair.requests.push_back(*request);
-        step(&mut self.counters.receive_requests);
+        count(&mut self.counters.receive_requests);
         Posted::Credit(qpn)
     }
 
@@ -259,7 +256,7 @@ impl Responder {
         mut regions: impl FnMut(&MemoryAccess) -> MemoryTranslation,
     ) -> Given {
         if packet.space {
-            step(&mut self.counters.responses);
+            count(&mut self.counters.responses);
             return Given::Response(*packet, payload);
         }
         let request = Request::of(packet);
@@ -293,7 +290,7 @@ impl Responder {
                 arrival.carry_out(write, regions)
             }
             None => {
-                step(&mut self.counters.drop_closed);
+                count(&mut self.counters.drop_closed);
                 PayloadWrite { discard: true, ..write }
             }
         };

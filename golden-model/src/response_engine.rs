@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use spraynic_config::descriptor::{
-    Answer, Extension, PacketDescriptor, PayloadWrite, QueuePairContext, QueuePairState,
-};
+use spraynic_config::descriptor::{Answer, Extension, PacketDescriptor, PayloadWrite, QueuePairContext};
 use spraynic_config::{NicConfig, Operation as Generated, Profile};
 use spraynic_wire::{Aeth, AtomicAckEth, Header, NakCode, Opcode, Psn, Syndrome};
 
+use crate::counter::count;
 use crate::packet_slicer::mtu_bytes;
+use crate::reception;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,20 +136,13 @@ impl ResponseEngine {
     /// with the PSN of the context; one that receives already keeps what it has; one that no longer does loses it. (A READ of it that is being
     /// answered ends with the packet at hand: when that is, the RTL says.)
     pub fn write_context(&mut self, context: &QueuePairContext) {
-        let receives = QueuePairState::from_code(context.state).is_some_and(QueuePairState::receives);
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
-        match (receives, &slot) {
-            (false, _) => *slot = None,
-            (true, Some(_)) => {}
-            (true, None) => {
-                *slot = Some(QueuePair {
-                    response_psn: Psn::new(context.sent_response_psn),
-                    stored: VecDeque::new(),
-                });
-            }
-        }
+        reception::write(slot, context.receives(), || QueuePair {
+            response_psn: Psn::new(context.sent_response_psn),
+            stored: VecDeque::new(),
+        });
     }
 
     /// Takes a request whose writes, and all before, memory has: one that answers or executes. Execution goes before answer.
@@ -284,10 +277,6 @@ impl ResponseEngine {
             ..Answer::default()
         })
     }
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use spraynic_config::descriptor::QueuePairState;
 
 use super::*;
 

@@ -41,6 +41,7 @@ mod state_table;
 pub mod stream_fifo;
 mod stream_fork;
 mod sweep;
+mod table;
 pub mod transmit_pipeline;
 pub mod work_queue;
 pub mod write_data;

@@ -12,15 +12,17 @@ mod settle;
 
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
+use crate::table::{Access, Stage, Table};
 use crate::{payload_router, stream_fifo, sweep};
-use judge::{Joined, State, Translation, Verdict};
+use judge::{Finding, Joined, Measured, Progress, Translation};
 use operation::Operation;
 use receive_requests::{Stages, Sweep};
+use settle::{Standing, Verdict};
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     Descriptor, MemoryAccess, MemoryTranslation, PayloadWrite, QueuePairContext, ReceiveRequest, SequencedPacket,
 };
-use spraynic_rtl::{AxiStream, Bundle, Context, Definition, Module, ReadDuringWrite, Signal, Stream};
+use spraynic_rtl::{AxiStream, Bundle, Context, Definition, Module, Signal, Stream};
 
 /// Name of the block.
 pub const NAME: &str = "responder";
@@ -91,7 +93,7 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         .map(|name| AxiStream::master(m, name, width, 1, "payload, unchanged"));
 
     let clear = sweep::after_reset(m, config.qpn_bits());
-    let (clearing, clear_index) = (clear.active, clear.index);
+    let clearing = clear.active;
     let invalidation = sequence::Invalidation::new(m);
     let entered = entry::entry(m, config, &inputs, clearing, accesses, requester, &invalidation);
     let routed = payload_router::route(m, "u_payload", payload, entered.decisions, PAYLOADS);
@@ -115,8 +117,14 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     valid_2.set(valid_1);
     valid_3.set(valid_2);
     let index = |operation: &Operation<'a>| operation.qpn.part(0, config.qpn_bits());
+    let stage = |valid: Signal<'a>, operation: &Operation<'a>| Stage {
+        valid,
+        word: index(operation),
+    };
+    let stage_0 = stage(m.high(), &oldest);
+    let (stage_1, stage_2, stage_3) = (stage(valid_1, &one), stage(valid_2, &two), stage(valid_3, &three));
     let stages = Stages {
-        index_0: index(&oldest),
+        access: Access::new(m, "pointers", &[stage_0, stage_1, stage_2]),
         one,
         valid_2,
         two,
@@ -126,20 +134,15 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         queue_pair: index(&oldest),
         place: sequencer.place,
     };
-    let rings = receive_requests::rings(m, config, &stages, &sweep, (clearing, clear_index));
+    let rings = receive_requests::rings(m, config, &stages, &sweep, clear);
     sequencer.tell(m, &two, valid_2, &rings);
 
-    // Clock 0, continued. A packet or context is issued in every other clock: its state takes two.
+    // Clock 0, continued.
     let translation = Fields::unpack::<MemoryTranslation>(translations.data);
     translation.get("reserved_0").ignore();
     let posts = oldest.kind.eq_lit(operation::RECEIVE_REQUEST).named("posts");
-    let changes_before = m
-        .reg("changes_before", 1)
-        .reset(0)
-        .doc("what was issued in the last clock changes a state");
-    changes_before.set(issue & !posts);
     let answered = (!oldest.asks | translations.valid).named("translation_there");
-    let in_turn = posts.mux(credits_room.left, !changes_before & answered);
+    let in_turn = posts.mux(credits_room.left, answered);
     issue.set(waiting.valid & sequencer.may_issue & writes_room.left & in_turn & !clearing);
     translations
         .ready
@@ -153,13 +156,7 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         .set(translations.valid & invalidation.takes_translation);
     invalidation.refused.set(translated.refused);
 
-    // Clock 3: the state comes out of its RAM, or is the one that clock 5 makes.
-    let next = State::wires(m, "next_state");
-    let states = m
-        .memory("states", config.queue_pairs.count, State::packed_width())
-        .read_during_write(ReadDuringWrite::New);
-    let from_ram = states.read(valid_2, index(&two));
-    let same_ahead = m.wire("same_queue_pair_ahead", 1);
+    // Clock 3: what was read comes out. Clock 4: how far its message has come.
     let at_3 = Joined {
         valid: valid_3,
         operation: three,
@@ -167,44 +164,54 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         taken: rings.taken,
         immediate: rings.immediate,
         translation: follow_translation(m, translated),
-        state: State::unpack(same_ahead.mux(next.pack(), from_ram)),
     };
+    let at_4 = at_3.registered(m, 4, m.high(), valid_3);
+    let stage_4 = stage(at_4.valid, &at_4.operation);
+    let of_progress = Access::new(m, "of_progress", &[read(stage_1), stage_2, stage_3, stage_4]);
+    let progress = Table::<Progress<'_>>::new(m, "progress", config.queue_pairs.count, of_progress, Some(clear));
+    let (measured, next_progress) = judge::measure(m, config, &at_4, &progress.word);
+    progress.next.set(&next_progress);
 
-    // Clock 4: judged. Clock 5: settled.
-    let moves = (!invalidation.holds).named("clock_4_moves");
-    let at_4 = at_3.registered(m, 4, moves, moves.mux(valid_3, m.high()));
-    let judged = judge::judge(m, config, &at_4, invalidation.key_stays);
-    invalidation.drive(m, &at_4, judged.may_invalidate);
-    let at_5 = at_4.registered(m, 5, m.high(), at_4.valid & moves);
-    let verdict = Verdict::regs(m, "verdict_5");
-    let gated: Vec<_> = judged.verdict.signals().into_iter().map(|bit| bit & moves).collect();
-    verdict.set(&Verdict::from_signals(&gated));
-    let sums = judge::Sums::regs(m, "sums_5");
-    sums.set(&judged.sums);
-    let settled = settle::settle(m, config, &at_5, &verdict, &sums);
-    next.set(&settled.next);
-    let same_index = index(&at_4.operation).eq(index(&two)).delayed("same_index_ahead");
-    same_ahead.set(settled.moves & same_index);
-    states.write(
-        settled.moves | clearing,
-        clearing.mux(clear_index, index(&at_5.operation)),
-        next.pack().gate(!clearing),
-    );
-    m.assert(
-        "states_move_in_every_other_clock",
-        !(settled.moves & settled.moves.delayed("moved_before")),
-    );
+    // Clock 5: what there is to say of it. Clock 6: what is carried out; a SEND with invalidate waits there.
+    let at_5 = at_4.registered(m, 5, m.high(), at_4.valid);
+    let measured_5 = Measured::regs(m, "measured_5");
+    measured_5.set(&measured);
+    let finding = judge::judge(m, config, &at_5, &measured_5);
+    let moves = (!invalidation.holds).named("clock_6_moves");
+    let at_6 = at_5.registered(m, 6, moves, moves.mux(at_5.valid, m.high()));
+    let found = Finding::regs(m, "finding_6");
+    m.when(moves, || found.set(&finding));
+    let stages = [
+        read(stage_3),
+        stage_4,
+        stage(at_5.valid, &at_5.operation),
+        stage(at_6.valid & moves, &at_6.operation),
+    ];
+    let of_standing = Access::new(m, "of_standing", &stages).standing(invalidation.holds);
+    let standing = Table::<Standing<'_>>::new(m, "standing", config.queue_pairs.count, of_standing, Some(clear));
+    invalidation.drive(m, &at_6, found.accepted & !standing.word.failed);
+    m.assert("nothing_follows_an_invalidation", moves | !at_5.valid);
+    let passes = (invalidation.key_stays, moves);
+    let (verdict, next_standing) = settle::settle(m, config, &at_6, &found, &standing.word, passes);
+    standing.next.set(&next_standing);
 
-    // Clock 6: what was described is queued.
+    // Clock 7: described.
+    let at_7 = at_6.registered(m, 7, m.high(), at_6.valid & moves);
+    let verdict_7 = Verdict::regs(m, "verdict_7");
+    verdict_7.set(&verdict);
+    let verdict = verdict_7;
+    let described = settle::describe(m, config, &at_7, &verdict);
+
+    // Clock 8: what was described is queued.
     let write = Stream::wires(m, "described", PayloadWrite::width());
-    let gives = m.reg("gives_6", 1).reset(0);
-    gives.set(settled.gives);
+    let gives = m.reg("gives_8", 1).reset(0);
+    gives.set(described.gives);
     write.valid.set(gives);
-    write.data.set(settled.write.delayed("write_6"));
+    write.data.set(described.write.delayed("write_8"));
     m.assert("writes_have_room", !gives | write.ready);
     let queued = stream_fifo::buffer(m, "u_writes", write, WRITES);
     queued.connect(writes);
-    writes_room.count(issue, at_5.valid & !settled.gives, queued.fires());
+    writes_room.count(issue, at_7.valid & !described.gives, queued.fires());
 
     let credit = Stream::wires(m, "credit", 24);
     credit.valid.set(rings.posted.delayed("credit_3").reset(0));
@@ -255,7 +262,7 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
             verdict.drop_closed,
         ),
         ("responses", "responses to own requests passed on", entered.response),
-        ("messages", "messages done: MSN steps", settled.message_done),
+        ("messages", "messages done: MSN steps", verdict.message_done),
         (
             "receive_requests",
             "receive requests taken over, a credit for each",
@@ -274,7 +281,7 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         (
             "flushed",
             "receive requests given back with status Flushed",
-            settled.flushed,
+            described.flushed,
         ),
         (
             "drop_context",
@@ -286,6 +293,14 @@ pub fn responder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
         count_when(m, Counter(name, doc), event);
     }
     m.finish()
+}
+
+/// The stage in which a table is read, whether there is an operation or not: so no RAM waits to hear of it.
+fn read(stage: Stage<'_>) -> Stage<'_> {
+    Stage {
+        valid: stage.word.module().high(),
+        ..stage
+    }
 }
 
 /// The operation one clock later.

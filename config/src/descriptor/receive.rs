@@ -371,3 +371,11 @@ impl QueuePairState {
         matches!(self, Self::ReadyToReceive | Self::ReadyToSend)
     }
 }
+
+impl QueuePairContext {
+    /// Whether packets of the peer are received in the state that it writes; a code of no state receives nothing.
+    #[must_use]
+    pub fn receives(&self) -> bool {
+        QueuePairState::from_code(self.state).is_some_and(QueuePairState::receives)
+    }
+}

@@ -9,7 +9,8 @@ use spraynic_config::descriptor::{
 use spraynic_wire::{NakCode, Syndrome};
 
 use super::request::{Kind, Request};
-use super::{Counters, Immediate, Progress, QueuePair, step};
+use super::{Counters, Immediate, Progress, QueuePair};
+use crate::counter::count;
 
 /// Why a request is refused, and how the receive request in use ends.
 struct Refusal {
@@ -59,7 +60,7 @@ impl Arrival<'_> {
         let needs = self.request.needs_receive_request();
         let taken = needs.then(|| self.queue_pair.requests.pop_front()).flatten();
         if self.queue_pair.message.failed {
-            step(&mut self.counters.drop_failed);
+            count(&mut self.counters.drop_failed);
             return self.give_up(discarded, taken, CompletionStatus::Flushed);
         }
         let carried_out = match self.request.kind {
@@ -75,7 +76,7 @@ impl Arrival<'_> {
                 NakCode::RemoteOperationalError => &mut self.counters.refused_operational,
                 _ => &mut self.counters.refused_invalid_request,
             };
-            step(counter);
+            count(counter);
             self.queue_pair.message.failed = true;
             let refused = PayloadWrite {
                 answer: true,
@@ -105,7 +106,7 @@ impl Arrival<'_> {
             return write;
         };
         if status == CompletionStatus::Flushed {
-            step(&mut self.counters.flushed);
+            count(&mut self.counters.flushed);
         }
         PayloadWrite {
             completion: true,
@@ -119,7 +120,7 @@ impl Arrival<'_> {
     fn execute_again(&mut self, write: PayloadWrite, discarded: PayloadWrite) -> PayloadWrite {
         let executes = matches!(self.request.kind, Kind::Read | Kind::Atomic);
         if self.queue_pair.message.failed {
-            step(&mut self.counters.drop_failed);
+            count(&mut self.counters.drop_failed);
             return discarded;
         }
         let request = &self.request;
@@ -129,10 +130,10 @@ impl Arrival<'_> {
             && request.has_length_of_its_place(self.packet)
             && !self.is_refused();
         if !right {
-            step(&mut self.counters.drop_duplicate);
+            count(&mut self.counters.drop_duplicate);
             return discarded;
         }
-        step(&mut self.counters.duplicates);
+        count(&mut self.counters.duplicates);
         PayloadWrite {
             duplicate: true,
             ..self.executed(write)
@@ -229,7 +230,7 @@ impl Arrival<'_> {
 
     /// A message is done; gives the MSN behind it.
     fn finish_message(&mut self) -> u32 {
-        step(&mut self.counters.messages);
+        count(&mut self.counters.messages);
         let message = &mut self.queue_pair.message;
         message.msn = (message.msn + 1) & 0xFF_FFFF;
         message.msn
@@ -237,7 +238,7 @@ impl Arrival<'_> {
 
     /// Carries out a request that passed all checks.
     fn advance(&mut self, write: PayloadWrite, taken: Option<ReceiveRequest>) -> PayloadWrite {
-        step(&mut self.counters.accepted);
+        count(&mut self.counters.accepted);
         let request = self.request;
         if matches!(request.kind, Kind::Read | Kind::Atomic) {
             let write = self.executed(write);
@@ -333,7 +334,7 @@ impl Arrival<'_> {
         } else {
             write
         };
-        step(&mut self.counters.retired);
+        count(&mut self.counters.retired);
         let msn = self.finish_message();
         Ok(PayloadWrite { msn, ..completed })
     }

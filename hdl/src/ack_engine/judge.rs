@@ -9,10 +9,11 @@ use spraynic_rtl::{Bundle, Module, Signal, Stream, cat_lsb_first};
 use spraynic_wire::{NackReason, NakCode, Syndrome};
 
 use super::entry::{Entered, is_any};
-use super::tables::{Access, LastAck, LastPacket, NextCnp, QueuePair, Space, Table, Window};
+use super::tables::{LastAck, LastPacket, NextCnp, QueuePair, Space, Window};
 use super::{Due, EVENT_BITS, Operation, Pacing};
 use crate::counter::{Counter, count_when};
 use crate::sweep::Sweep;
+use crate::table::{Access, Stage, Table};
 
 /// RNR NAK without its timer code \[IBA volume 1, table 44\].
 const RNR_NAK: u8 = 0x20;
@@ -65,6 +66,11 @@ struct Prepared<'a> {
     /// Packets, bytes that must be unreported before it for it to make a SACK due.
     packets_before: Signal<'a>,
     bytes_before: Signal<'a>,
+    /// Bytes can make one due at all.
+    bytes_may_do: Signal<'a>,
+    /// None are needed before it.
+    no_packets_before: Signal<'a>,
+    no_bytes_before: Signal<'a>,
     /// The packet's place against the gap.
     offset: Signal<'a>,
     next_psn: Signal<'a>,
@@ -97,7 +103,10 @@ fn prepare<'a>(m: Module<'a>, index_bits: u32, operation: &Operation<'a>, pacing
         is_new: is_new.delayed("is_new_2"),
         coalesces: (is_new & is_near).delayed("coalesces_2"),
         packets_before: (every - every.any().zero_extend(8)).delayed("packets_before_2"),
-        bytes_before: bytes_before.delayed("bytes_before_2"),
+        no_packets_before: (!every.part(1, 7).any()).delayed("no_packets_before_2"),
+        bytes_before: bytes_before.part(0, 21).delayed("bytes_before_2"),
+        bytes_may_do: (!bytes_before.part(21, 3).any()).delayed("bytes_may_do_2"),
+        no_bytes_before: (!bytes_before.any()).delayed("no_bytes_before_2"),
         offset: saturate(operation.psn, operation.cumulative).delayed("offset_2"),
         duplicate: duplicate.delayed("duplicate_2"),
         ignored: (is_any(outcome, &[Outcome::Closed]) | outcome.ge(m.lit(known, 4))).delayed("ignored_2"),
@@ -157,8 +166,15 @@ pub(super) fn judge<'a>(
     let space_of = |operation: &Operation<'a>| spraynic_rtl::cat(&[queue_pair_of(operation), operation.space]);
     let stages = [&entered.operation, &ahead, &operation];
     let stages_valid = [entered.enters, valid_1, valid];
-    let of_queue_pair = Access::new(m, "of_queue_pair", stages_valid, stages.map(queue_pair_of));
-    let of_space = Access::new(m, "of_space", stages_valid, stages.map(space_of));
+    let staged = |word: &dyn Fn(&Operation<'a>) -> Signal<'a>| {
+        let stage = |index: usize| Stage {
+            valid: stages_valid[index],
+            word: word(stages[index]),
+        };
+        [0, 1, 2].map(stage)
+    };
+    let of_queue_pair = Access::new(m, "of_queue_pair", &staged(&queue_pair_of));
+    let of_space = Access::new(m, "of_space", &staged(&space_of));
     let queue_pairs = Table::<QueuePair<'_>>::new(m, "queue_pair", count, of_queue_pair, Some(sweep));
     let acks = Table::<LastAck<'_>>::new(m, "last_ack", count, of_queue_pair, None);
     let cnps = Table::<NextCnp<'_>>::new(m, "next_cnp", count, of_queue_pair, None);
@@ -177,12 +193,20 @@ pub(super) fn judge<'a>(
     let tracked = (reported & !roce).named("tracked");
     let coalesced = (tracked & ready.coalesces).named("coalesced");
     let space = spaces.word;
-    let something_before = space.packets.any().named("something_before");
+    let something_before = (!space.reported & space.packets.any()).named("something_before");
     // The comparisons are made before it is known whether the packet counts, so that no sum stands before them.
-    let enough_packets = space.packets.ge(ready.packets_before).named("enough_packets");
-    let enough_bytes = space.bytes.zero_extend(24).ge(ready.bytes_before).named("enough_bytes");
-    let enough = ready.coalesces & (enough_packets | enough_bytes);
-    let report_sack = (tracked & (enough | ready.at_once)).named("report_sack");
+    let enough_packets = spaces.of_either(|space| {
+        let some = space.packets.ge(ready.packets_before);
+        space.reported.mux(ready.no_packets_before, some)
+    });
+    let enough_packets = enough_packets.named("enough_packets");
+    let enough_bytes = spaces.of_either(|space| {
+        let some = space.bytes.ge(ready.bytes_before) & ready.bytes_may_do;
+        space.reported.mux(ready.no_bytes_before, some)
+    });
+    let enough_bytes = enough_bytes.named("enough_bytes");
+    let report_sack =
+        ((tracked & ready.at_once) | (coalesced & enough_packets) | (coalesced & enough_bytes)).named("report_sack");
     let nack = (tracked & ready.nack).named("nacks");
 
     // Probes and timers.
@@ -196,24 +220,27 @@ pub(super) fn judge<'a>(
     let written = (operation.context & ready.in_table).named("written");
     let begins = (written & !stays).named("begins_anew");
 
-    let all_reported = (report_sack & ready.is_near) | probed | expires | begins;
+    // The comparison of bytes comes last.
+    let at_once_near = tracked & ready.at_once & ready.is_near;
+    let all_but_by_bytes =
+        (at_once_near | (coalesced & enough_packets) | probed | expires | begins).named("all_but_by_bytes");
+    let all_reported = (all_but_by_bytes | (coalesced & enough_bytes)).named("all_reported");
     let unreported = ((something_before | coalesced) & !all_reported).named("unreported");
     let still_in_ring = space.in_ring & !operation.timer;
     let starts = (unreported & !something_before).named("starts");
     let received = (tracked & ready.is_new).mux(space.received + operation.length.zero_extend(32), space.received);
     let received = received.gate(!begins).named("received_now");
     spaces.next.set(&Space {
-        packets: (space.packets + coalesced.zero_extend(8)).gate(!all_reported),
-        bytes: coalesced
-            .mux(space.bytes + operation.length.zero_extend(21), space.bytes)
-            .gate(!all_reported),
+        packets: space.packets.gate(!space.reported) + coalesced.zero_extend(8),
+        bytes: space.bytes.gate(!space.reported) + operation.length.gate(coalesced).zero_extend(21),
+        reported: all_reported,
         received,
         in_ring: still_in_ring | unreported,
         epoch: space.epoch + starts.zero_extend(3),
     });
     m.assert(
         "what_is_unreported_stands_in_the_ring",
-        !(valid & space.packets.any() & !space.in_ring),
+        !(valid & something_before & !space.in_ring),
     );
     let noted = Window {
         cumulative: operation.context.mux(ready.psn_before, operation.cumulative),
@@ -263,7 +290,7 @@ pub(super) fn judge<'a>(
     // CNPs.
     let marked = reported & roce & operation.congested;
     let now = operation_time(m, &ahead);
-    let may_cnp = now.ge(cnps.word.from_ns).named("cnp_interval_over");
+    let may_cnp = cnps.of_either(|cnp| now.ge(cnp.from_ns)).named("cnp_interval_over");
     let cnp = (marked & may_cnp).named("gives_cnp");
     cnps.next
         .from_ns

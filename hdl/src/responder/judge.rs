@@ -1,6 +1,7 @@
-//! Clock 4: the request meets the state of its queue pair, and is judged; what is found is registered for clock 5, which changes the state.
+//! Clocks 4 and 5: how far its message has come for a request, and what there is to say of it while its queue pair has not failed.
 //!
-//! A SEND with invalidate stays here until `memory_regions` has said whether the key is dead; nothing is behind it then.
+//! Clock 4 moves the progress on as if every new request were carried out, so that the next one can follow at once: one that is refused fails
+//! its queue pair, and of a failed one the progress is not looked at. Whether it has failed is known in clock 6 (`settle`).
 
 use super::operation::{self, Operation};
 use super::receive_requests::{Found, Immediate, Taken};
@@ -8,18 +9,17 @@ use spraynic_config::descriptor::CompletionStatus;
 use spraynic_config::{NicConfig, Profile};
 use spraynic_rtl::{Bundle, Module, Signal, bundle};
 
+/// State of a context write in which the queue pair receives.
+const RECEIVES: u8 = 2;
+
 bundle! {
-    /// What is known of a queue pair's requests.
-    pub(super) struct State {
-        sending: 1, "a SEND is in progress";
-        writing: 1, "a WRITE is in progress";
-        failed: 1, "a request was refused";
-        held: 1, "`cookie` is of a receive request in use";
-        cookie: 64, "cookie of the receive request in use";
-        address: 64, "where the next payload goes";
-        left: 32, "bytes left of buffer or DMA length";
+    /// The message in progress of a queue pair.
+    pub(super) struct Progress {
+        sending: 1, "it is a SEND";
+        writing: 1, "it is a WRITE";
+        address: 64, "where its first byte goes";
+        length: 32, "bytes of buffer or DMA length";
         received: 32, "bytes so far";
-        msn: 24, "messages done";
     }
 }
 
@@ -32,8 +32,20 @@ bundle! {
 }
 
 bundle! {
-    /// What was found of a request, one of them at most.
-    pub(super) struct Verdict {
+    /// What clock 4 finds, for clock 5.
+    pub(super) struct Measured {
+        sending: 1, "a SEND is in progress";
+        writing: 1, "a WRITE is in progress";
+        address: 64, "where the first byte of the message goes, or what is reached";
+        length: 32, "bytes of buffer or DMA length";
+        before: 32, "bytes of the message before this packet";
+        received: 33, "and with it";
+    }
+}
+
+bundle! {
+    /// What clock 5 says of an operation: the first nine, of which one at most is 1, of a queue pair that has not failed.
+    pub(super) struct Finding {
         accepted: 1, "to be carried out";
         retired: 1, "mrc: a message is done";
         again: 1, "a duplicate, to be executed again";
@@ -41,18 +53,12 @@ bundle! {
         refused_invalid_request: 1, "NAK invalid request";
         refused_remote_access: 1, "NAK remote access error";
         refused_operational: 1, "NAK remote operational error";
-        drop_failed: 1, "behind a refusal";
-        drop_closed: 1, "the queue pair does not receive";
-    }
-}
-
-bundle! {
-    /// What clock 5 reckons with.
-    pub(super) struct Sums {
+        drop_closed: 1, "the queue pair does not receive, failed or not";
+        closes: 1, "a context write after which the queue pair does not receive";
+        live: 1, "a packet, and its queue pair receives";
+        status: 8, "status of its completion";
         address: 64, "where this payload goes, or what is reached";
-        left: 32, "bytes left, this packet's among them";
-        received: 32, "bytes of the message before this packet";
-        status: 8, "status of a completion";
+        received: 32, "bytes of the message, with this packet";
     }
 }
 
@@ -65,7 +71,6 @@ pub(super) struct Joined<'a> {
     pub(super) taken: Taken<'a>,
     pub(super) immediate: Option<Immediate<'a>>,
     pub(super) translation: Translation<'a>,
-    pub(super) state: State<'a>,
 }
 
 impl<'a> Joined<'a> {
@@ -79,7 +84,6 @@ impl<'a> Joined<'a> {
             taken: Taken::regs(m, &name("taken")),
             immediate: self.immediate.map(|_| Immediate::regs(m, &name("immediate"))),
             translation: Translation::regs(m, &name("translation")),
-            state: State::regs(m, &name("state")),
         };
         registers.valid.set(valid);
         m.when(moves, || {
@@ -90,13 +94,11 @@ impl<'a> Joined<'a> {
                 register.set(&immediate);
             }
             registers.translation.set(&self.translation);
-            registers.state.set(&self.state);
         });
         // Not every field is needed to the end.
         registers.operation.signals().into_iter().for_each(Signal::ignore);
         registers.found.signals().into_iter().for_each(Signal::ignore);
         registers.taken.signals().into_iter().for_each(Signal::ignore);
-        registers.state.signals().into_iter().for_each(Signal::ignore);
         registers.translation.signals().into_iter().for_each(Signal::ignore);
         if let Some(immediate) = registers.immediate {
             immediate.signals().into_iter().for_each(Signal::ignore);
@@ -104,59 +106,86 @@ impl<'a> Joined<'a> {
         registers
     }
 
-    fn is(&self, kind: u8) -> Signal<'a> {
+    /// Whether there is an operation of this kind.
+    pub(super) fn is(&self, kind: u8) -> Signal<'a> {
         self.valid & self.operation.kind.eq_lit(kind)
     }
 }
 
-/// What the judge says in clock 4.
-pub(super) struct Judged<'a> {
-    /// To be gated by the operation's passing on.
-    pub(super) verdict: Verdict<'a>,
-    pub(super) sums: Sums<'a>,
-    /// All that can be checked without invalidating the key is right.
-    pub(super) may_invalidate: Signal<'a>,
+fn is_mrc<'a>(m: Module<'a>, config: &NicConfig, request: &Operation<'a>) -> Signal<'a> {
+    if config.has_profile(Profile::Mrc) {
+        request.profile.eq_lit(Profile::Mrc.code())
+    } else {
+        m.low()
+    }
 }
 
-/// Judges the operation in clock 4. `key_stays` says that the key of a SEND with invalidate could not be invalidated.
-pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_stays: Signal<'a>) -> Judged<'a> {
+/// A context write after which the queue pair does not receive.
+fn closes<'a>(at: &Joined<'a>) -> Signal<'a> {
+    at.is(operation::CONTEXT) & at.found.in_table & !at.operation.state.eq_lit(RECEIVES)
+}
+
+/// Clock 4: what is to be compared, and how far the message has come behind this operation.
+pub(super) fn measure<'a>(
+    m: Module<'a>,
+    config: &NicConfig,
+    at: &Joined<'a>,
+    progress: &Progress<'a>,
+) -> (Measured<'a>, Progress<'a>) {
     let Joined {
         operation: request,
         taken,
         translation,
-        state,
         ..
     } = at;
-    let mrc = if config.has_profile(Profile::Mrc) {
-        request.profile.eq_lit(Profile::Mrc.code())
-    } else {
-        m.low()
-    };
-    let packet = at.is(operation::PACKET);
-    let live = (packet & at.found.receives & !state.failed).named("live");
-
-    // Lengths. Each of what may be left is compared by itself, and the result chosen: the comparison is what takes longest.
+    let mrc = is_mrc(m, config, request);
     let starts_send = request.send & request.begins;
     let names_length = request.write & request.asks;
-    let choose = |named: Signal<'a>, buffer: Signal<'a>, left: Signal<'a>| {
-        names_length.mux(named, starts_send.mux(buffer, left))
+    let address = starts_send.mux(taken.address, request.asks.mux(translation.address, progress.address));
+    let length = names_length.mux(request.length, starts_send.mux(taken.length, progress.length));
+    // In mrc each packet stands for itself.
+    let before = progress.received.gate(!(request.begins | request.asks));
+    let received = before.zero_extend(33) + request.payload_length.zero_extend(33);
+
+    let closes = closes(at);
+    let moves_data = request.send | request.write;
+    let new = at.is(operation::PACKET) & at.found.receives & !request.duplicate & !request.retired;
+    let moves = ((new & moves_data & !mrc) | closes).named("progress_moves");
+    let goes_on = !request.ends & !closes;
+    let next = Progress {
+        sending: moves.mux(request.send & goes_on, progress.sending),
+        writing: moves.mux(request.write & goes_on, progress.writing),
+        address: moves.mux(address, progress.address),
+        length: moves.mux(length, progress.length),
+        received: moves.mux(received.part(0, 32), progress.received),
     };
-    let payload = request.payload_length.zero_extend(32);
-    let exact = choose(
-        payload.eq(request.length),
-        payload.eq(taken.length),
-        payload.eq(state.left),
-    );
-    let below = choose(
-        payload.lt(request.length),
-        payload.lt(taken.length),
-        payload.lt(state.left),
-    );
-    let (exact, below) = (
-        exact.named("payload_is_all_that_is_left"),
-        below.named("payload_is_less_than_left"),
-    );
-    let left = choose(request.length, taken.length, state.left);
+    let measured = Measured {
+        sending: progress.sending,
+        writing: progress.writing,
+        address,
+        length,
+        before,
+        received,
+    };
+    (measured, next)
+}
+
+/// Clock 5: what there is to say of the operation, unless its queue pair has failed.
+pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, measured: &Measured<'a>) -> Finding<'a> {
+    let Joined {
+        operation: request,
+        taken,
+        translation,
+        ..
+    } = at;
+    let mrc = is_mrc(m, config, request);
+    let packet = at.is(operation::PACKET);
+    let live = (packet & at.found.receives).named("live");
+
+    // Lengths.
+    let length = measured.length.zero_extend(33);
+    let exact = measured.received.eq(length).named("payload_is_all_that_is_left");
+    let below = measured.received.lt(length).named("payload_is_less_than_left");
     let may_be_exact = request.send | (request.write & request.ends);
     let may_be_below = request.send | (request.write & (!request.ends | (!request.begins & mrc)));
     let any_length = !(request.send | request.write);
@@ -164,8 +193,8 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
 
     // Checks, in their order.
     let known = request.send | request.write | request.read | request.atomic;
-    let right_place =
-        state.sending.eq(request.send & !request.begins) & state.writing.eq(request.write & !request.begins & !mrc);
+    let right_place = measured.sending.eq(request.send & !request.begins)
+        & measured.writing.eq(request.write & !request.begins & !mrc);
     let no_opcode = !(known & right_place & request.permitted);
     let no_request = request.needs_request & !taken.valid;
     let malformed = !(request.well_formed & request.fits_place);
@@ -174,58 +203,47 @@ pub(super) fn judge<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, key_
     } else {
         m.low()
     };
-    let not_allowed = request.asks & translation.refused;
+    let denied = request.asks & translation.refused;
     let new = (live & !request.duplicate & !request.retired).named("new_request");
     // What can be said before the comparison is done, and what needs it.
     let invalid = malformed | immediate_astray;
     let ready = (new & !no_opcode & !no_request & !invalid).named("only_length_and_access_are_open");
     let refused_at_once = (new & (no_opcode | (!no_request & invalid))).named("refused_at_once");
-    let denied = not_allowed | key_stays;
-    let remote_access = ready & denied & length_fits;
 
-    let again = (request.read | request.atomic) & request.permitted & !malformed & !not_allowed;
+    let again = (request.read | request.atomic) & request.permitted & !malformed & !denied;
     let repeated = live & request.duplicate;
     let ends_message = live & request.retired & !request.duplicate;
     let immediate_missing = match at.immediate {
         Some(immediate) => request.needs_request & !immediate.valid,
         None => m.low(),
     };
-
-    let verdict = Verdict {
-        accepted: ready & !denied & length_fits,
-        retired: ends_message & !no_request & !immediate_missing,
+    let accepted = ready & !denied & length_fits;
+    let retired = ends_message & !no_request & !immediate_missing;
+    let status = |status: CompletionStatus| m.lit(status as u8, 8);
+    Finding {
+        accepted,
+        retired,
         again: repeated & again,
         drop_duplicate: repeated & !again,
         refused_invalid_request: refused_at_once
             | (ready & !length_fits)
             | (ends_message & !no_request & immediate_missing),
-        refused_remote_access: remote_access,
+        refused_remote_access: ready & denied & length_fits,
         refused_operational: (new & !no_opcode & no_request) | (ends_message & no_request),
-        drop_failed: packet & at.found.receives & state.failed,
         drop_closed: packet & !at.found.receives,
-    };
-    let status = |status: CompletionStatus| m.lit(status as u8, 8);
-    let refused = (ready & request.send & !length_fits).mux(
-        status(CompletionStatus::LocalLength),
-        remote_access.mux(
-            status(CompletionStatus::RemoteAccess),
-            status(CompletionStatus::RemoteInvalidRequest),
+        closes: closes(at),
+        live,
+        status: (accepted | retired).mux(
+            status(CompletionStatus::Success),
+            (ready & request.send & !length_fits).mux(
+                status(CompletionStatus::LocalLength),
+                (ready & length_fits).mux(
+                    status(CompletionStatus::RemoteAccess),
+                    status(CompletionStatus::RemoteInvalidRequest),
+                ),
+            ),
         ),
-    );
-    let done = verdict.accepted | verdict.retired;
-    let flushed = !packet | state.failed;
-    let sums = Sums {
-        address: starts_send.mux(taken.address, request.asks.mux(translation.address, state.address)),
-        left,
-        received: state.received.gate(!request.begins),
-        status: flushed.mux(
-            status(CompletionStatus::Flushed),
-            done.mux(status(CompletionStatus::Success), refused),
-        ),
-    };
-    Judged {
-        verdict,
-        sums,
-        may_invalidate: ready & !not_allowed & length_fits,
+        address: measured.address + measured.before.zero_extend(64),
+        received: measured.received.part(0, 32),
     }
 }

@@ -5,6 +5,8 @@
 //! it takes its receive request in any case.
 
 use super::operation::{self, Operation};
+use crate::sweep;
+use crate::table::{Access, Words};
 use spraynic_config::{NicConfig, Profile};
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, cat_lsb_first};
 
@@ -75,19 +77,20 @@ pub(super) struct Sweep<'a> {
 
 /// The operation in clocks 1 and 2.
 pub(super) struct Stages<'a> {
-    pub(super) index_0: Signal<'a>,
+    /// Where the pointers are read and written.
+    pub(super) access: Access<'a>,
     pub(super) one: Operation<'a>,
     pub(super) valid_2: Signal<'a>,
     pub(super) two: Operation<'a>,
 }
 
-/// Builds the rings. `clearing` writes zero pointers for the queue pair `clear_index`.
+/// Builds the rings. `clear` makes all pointers zero.
 pub(super) fn rings<'a>(
     m: Module<'a>,
     config: &NicConfig,
     stages: &Stages<'a>,
     sweep: &Sweep<'a>,
-    (clearing, clear_index): (Signal<'a>, Signal<'a>),
+    clear: sweep::Sweep<'a>,
 ) -> Rings<'a> {
     let depth = config.receive.receive_requests;
     let place_bits = depth.trailing_zeros();
@@ -99,13 +102,9 @@ pub(super) fn rings<'a>(
 
     // The pointers.
     let word_bits = 2 + 2 * pointer_bits + 16;
-    let ram = m
-        .memory("pointers", config.queue_pairs.count, word_bits)
-        .read_during_write(ReadDuringWrite::New);
-    let from_ram = ram.read(m.high(), stages.index_0);
-    let pointers = m
-        .reg("pointers_2", word_bits)
-        .doc("state, head, tail and RQMSN of the queue pair");
+    let next_pointers = m.wire("next_pointers", word_bits);
+    let count = config.queue_pairs.count;
+    let pointers = Words::new(m, "pointers", count, stages.access, Some(clear), next_pointers).word();
     let state = pointers.part(0, 2).named("queue_pair_state");
     let head = pointers.part(2, pointer_bits).named("head");
     let tail = pointers.part(2 + pointer_bits, pointer_bits).named("tail");
@@ -132,17 +131,8 @@ pub(super) fn rings<'a>(
         forgets.mux(tail, one_more(head, taken)),
         one_more(tail, posted),
         (rqmsn + ends_message.zero_extend(16)).gate(!begins),
-    ])
-    .named("next_pointers");
-    let moves = (valid & in_table).named("pointers_move");
-    ram.write(
-        moves | clearing,
-        clearing.mux(clear_index, index(two)),
-        next.gate(!clearing),
-    );
-    let same_index = stages.index_0.eq(index(one)).delayed("same_pointers");
-    let behind = (moves & same_index).named("same_pointers_behind");
-    pointers.set(behind.mux(next, from_ram));
+    ]);
+    next_pointers.set(in_table.mux(next, pointers));
 
     // The ring of receive requests.
     let request = cat_lsb_first(&[two.length, two.compare, two.swap_add]);
@@ -168,8 +158,10 @@ pub(super) fn rings<'a>(
             & receives
             & rqmsn_in_ring;
         let entry = cat_lsb_first(&[m.high(), two.solicited, two.length, two.immediate]);
-        // Written a clock later, from registers, as the other ring; packets are two clocks apart, so none reads what is being written.
-        let ring = m.memory("immediates", config.queue_pairs.count * depth, entry.width());
+        // Written a clock later, from registers, as the other ring.
+        let ring = m
+            .memory("immediates", config.queue_pairs.count * depth, entry.width())
+            .read_during_write(ReadDuringWrite::New);
         let place = |rqmsn: Signal<'a>| cat(&[index(two), rqmsn.part(0, place_bits)]);
         let written = write.mux(place(two.rqmsn), place(rqmsn));
         ring.write(

@@ -1,5 +1,5 @@
 //! What takes more than one pass: a context write, which flushes receive requests and clears places of immediates, and a SEND with invalidate,
-//! which waits in clock 4 for `memory_regions`.
+//! which waits in clock 6 for `memory_regions`.
 
 use super::judge::Joined;
 use super::operation::{self, Operation};
@@ -112,9 +112,9 @@ const IS_JUDGED: u8 = 1;
 const ASKS: u8 = 2;
 const WAITS: u8 = 3;
 
-/// The SEND with invalidate in clock 4.
+/// The SEND with invalidate in clock 6.
 pub(super) struct Invalidation<'a> {
-    /// Clock 4 stands still.
+    /// Clock 6 stands still.
     pub(super) holds: Signal<'a>,
     /// The key could not be invalidated.
     pub(super) key_stays: Signal<'a>,
@@ -156,12 +156,12 @@ impl<'a> Invalidation<'a> {
         }
     }
 
-    /// Drives it by the operation in clock 4.
-    pub(super) fn drive(&self, m: Module<'a>, at_4: &Joined<'a>, may_invalidate: Signal<'a>) {
-        let here = at_4.valid & at_4.operation.invalidates;
-        let right = may_invalidate.delayed("may_invalidate_5");
+    /// Drives it by the operation in clock 6.
+    pub(super) fn drive(&self, m: Module<'a>, at_6: &Joined<'a>, may_invalidate: Signal<'a>) {
+        let here = at_6.valid & at_6.operation.invalidates;
+        let right = may_invalidate.delayed("may_invalidate_7");
         self.holds.set(here & !self.release);
-        self.access.set(operation::invalidation(m, &at_4.operation));
+        self.access.set(operation::invalidation(m, &at_6.operation));
         let (phase, release) = (self.phase, self.release);
         release.set_lit(0);
         m.when(release, || self.key_stays.set_lit(0));
