@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{PathEntry, PathEvent, PathEventKind, PathState, PathUpdate};
 
+use crate::counter::count;
 use crate::path_bits::PathBits;
 
 /// Reports of packets that a path's history holds.
@@ -398,10 +399,6 @@ impl PathMonitor {
             updates.push(self.update(backup, state));
         }
     }
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[cfg(test)]

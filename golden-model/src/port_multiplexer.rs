@@ -5,6 +5,7 @@
 
 use spraynic_config::NicConfig;
 
+use crate::counter::count;
 use crate::frame::Frame;
 use crate::frame_fifo::{self, FrameFifo};
 
@@ -164,10 +165,6 @@ impl PortMultiplexer {
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use spraynic_config::descriptor::{
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::{NakCode, Opcode, Operation, Psn, Syndrome};
 
+use crate::counter::count;
 use crate::packet_slicer::mtu_bytes;
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
@@ -136,7 +137,7 @@ impl Requester {
             .and_then(Option::as_mut)
             .filter(|queue_pair| queue_pair.expected.len() < self.config.reads);
         let Some(queue_pair) = found else {
-            step(&mut self.counters.drop_expected);
+            count(&mut self.counters.drop_expected);
             return;
         };
         queue_pair.expected.push_back(Expected {
@@ -200,16 +201,16 @@ impl Requester {
                 && !queue_pair.expected.is_empty()
         });
         let Some(queue_pair) = queue_pair else {
-            step(&mut counters.drop_unexpected);
+            count(&mut counters.drop_unexpected);
             return None;
         };
         let mtu = queue_pair.mtu;
         let expected = queue_pair.expected.front_mut()?;
         if packet.roce && packet.psn != expected.psn {
-            step(&mut counters.drop_sequence);
+            count(&mut counters.drop_sequence);
             return None;
         }
-        step(&mut counters.packets);
+        count(&mut counters.packets);
         let last = expected.atomic || expected.left <= mtu;
         let is_right = expected.fits(packet, mtu);
         let done = last || !is_right;
@@ -247,11 +248,11 @@ impl Requester {
         expected.address = expected.address.wrapping_add(length.into());
         queue_pair.failed = !is_right;
         if done {
-            step(&mut counters.done);
+            count(&mut counters.done);
             queue_pair.expected.pop_front();
         }
         if !is_right {
-            step(&mut counters.failed);
+            count(&mut counters.failed);
         }
         Some(Given { write, original })
     }
@@ -320,10 +321,6 @@ impl Expected {
         };
         has_place && length == self.left.min(mtu)
     }
-}
-
-fn step(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[cfg(test)]

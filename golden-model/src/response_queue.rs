@@ -12,6 +12,7 @@ use spraynic_config::descriptor::{
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::Psn;
 
+use crate::counter::count;
 use crate::response_engine::Packets;
 use crate::work_queue::PACKET_COST;
 
@@ -136,20 +137,20 @@ impl ResponseQueue {
     /// Takes the packets of a response, in the order of their PSNs; false: dropped.
     pub fn take(&mut self, qpn: u32, packets: Packets) -> bool {
         let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
-            step(&mut self.counters.drop_queue_pair);
+            count(&mut self.counters.drop_queue_pair);
             return false;
         };
         if queue_pair.responses.len() == self.config.responses {
             // The peer asks for more only when it has an older response in full: it is acknowledged by that.
             let has_left = queue_pair.sending > 0;
             if !has_left {
-                step(&mut self.counters.drop_full);
+                count(&mut self.counters.drop_full);
                 return false;
             }
             queue_pair.forget_oldest();
-            step(&mut self.counters.implied);
+            count(&mut self.counters.implied);
         }
-        step(&mut self.counters.responses);
+        count(&mut self.counters.responses);
         queue_pair.end += packets.total();
         queue_pair.responses.push_back(packets);
         self.wake(qpn);
@@ -212,9 +213,9 @@ impl ResponseQueue {
             self.turns.push_back(qpn);
             if ask(&asked) {
                 queue_pair.advance(&origin);
-                step(&mut self.counters.packets);
+                count(&mut self.counters.packets);
                 if origin.retransmission {
-                    step(&mut self.counters.retransmissions);
+                    count(&mut self.counters.retransmissions);
                 }
                 return Some((packet, origin));
             }
@@ -246,7 +247,7 @@ impl QueuePair {
                 return Some(found);
             }
             self.resends.pop_front();
-            step(&mut counters.drop_resend);
+            count(&mut counters.drop_resend);
         }
         let is_open = self.next != self.end && self.next.steps_from(self.base) < self.window;
         is_open.then(|| self.packet(self.next, false)).flatten()
@@ -283,10 +284,6 @@ impl QueuePair {
             self.sending += usize::from(origin.last);
         }
     }
-}
-
-fn step(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use spraynic_wire::opcode::Operation;
 use spraynic_wire::{Opcode, Psn};
 use thiserror::Error;
 
+use crate::counter::count;
 pub use crate::reorder_buffer::Space;
 use sending::{Sending, Step, Taken, Track};
 use timer::Deadlines;
@@ -124,10 +125,6 @@ pub struct RetransmitEngine {
     control: VecDeque<PacketDescriptor>,
 }
 
-fn bump(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
-}
-
 impl RetransmitEngine {
     /// The block after reset: no queue pair sends, all counters are 0.
     #[must_use]
@@ -223,7 +220,7 @@ impl RetransmitEngine {
         self.step(packet.qpn, space, now_ns, |sending, step| {
             noted = sending.sent(packet, step);
         });
-        bump(match noted {
+        count(match noted {
             Noted::New => &mut self.counters.sent,
             Noted::Again => &mut self.counters.sent_again,
             Noted::Ignored => &mut self.counters.sent_ignored,
@@ -251,8 +248,8 @@ impl RetransmitEngine {
         }
         match taken {
             Taken::Yes => {}
-            Taken::Stale => bump(&mut self.counters.drop_stale),
-            Taken::Incredible => bump(&mut self.counters.drop_incredible),
+            Taken::Stale => count(&mut self.counters.drop_stale),
+            Taken::Incredible => count(&mut self.counters.drop_incredible),
         }
     }
 
@@ -332,7 +329,7 @@ impl RetransmitEngine {
             self.deadlines.set(qpn * 2 + space as u32, deadline_ns);
         }
         if failed {
-            bump(&mut self.counters.failures);
+            count(&mut self.counters.failures);
             queue_pair.failed = true;
             queue_pair.spaces = [None, None];
         }

@@ -8,6 +8,7 @@ use spraynic_config::descriptor::{
     PacketDescriptor, PacketOrigin, PathEvent, PathState, PathUpdate, SendContext, SentPacket, SprayPolicy,
 };
 
+use crate::counter::count;
 use crate::path_bits::PathBits;
 use crate::reorder_buffer::is_answered_with_data;
 
@@ -415,10 +416,6 @@ impl SprayScheduler {
 fn first_from(mask: u8, first: usize, planes: usize) -> usize {
     let around = (first..planes).chain(0..first);
     around.into_iter().find(|port| mask >> port & 1 == 1).unwrap_or(0)
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 #[cfg(test)]

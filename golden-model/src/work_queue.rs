@@ -15,6 +15,7 @@ use spraynic_config::descriptor::{
     SliceContext, WorkRequest, WorkSlice,
 };
 
+use crate::counter::count;
 use crate::packet_slicer::{self, DropReason, Packets};
 use crate::rate_limiter::Grant;
 use send_queue::{Candidate, Credible, Limits, SendQueue, completion, has_payload};
@@ -99,10 +100,6 @@ pub struct Counters {
     pub drop_resend: u32,
     /// Responses of no outstanding READ or atomic.
     pub drop_response: u32,
-}
-
-fn count(counter: &mut u32) {
-    *counter = counter.wrapping_add(1);
 }
 
 /// The block.

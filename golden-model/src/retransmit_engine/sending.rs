@@ -18,7 +18,8 @@ use spraynic_wire::{
 use super::go_back_n::{self, GoBackN};
 use super::timer::Timer;
 use super::window::{Arrivals, Found, Noted, Rules, Window};
-use super::{Config, Counters, Space, bump};
+use super::{Config, Counters, Space};
+use crate::counter::count;
 
 /// `rnr_retry` that never gives up (IBA volume 1, section 9.7.5.2.8).
 const RNR_RETRY_WITHOUT_END: u8 = 7;
@@ -231,7 +232,7 @@ impl Sending {
         if !window.is_credible(&arrivals) {
             return Taken::Incredible;
         }
-        bump(&mut step.counters.sacks);
+        count(&mut step.counters.sacks);
         if let Some(path) = named.and_then(|(psn, entropy)| window.path_of(psn, entropy)) {
             match seth.feedback {
                 PathFeedback::Good => step.event(PathEventKind::Acknowledged, path),
@@ -250,7 +251,7 @@ impl Sending {
         let news = window.arrived(arrivals, &rules, now_ns, &mut |found| match found {
             Found::Delivered { path } => step.event(PathEventKind::Delivered, path),
             Found::Lost { resend, path } => {
-                bump(&mut step.counters.lost_sack);
+                count(&mut step.counters.lost_sack);
                 step.resend(resend);
                 step.event(PathEventKind::Lost, path);
             }
@@ -274,7 +275,7 @@ impl Sending {
         let path = window.refused(psn, neth.entropy as u16, &rules, now_ns, &mut |found| {
             if let Found::Lost { resend, .. } = found {
                 lost = true;
-                bump(&mut step.counters.lost_nack);
+                count(&mut step.counters.lost_nack);
                 step.resend(resend);
             }
         });
@@ -291,7 +292,7 @@ impl Sending {
         if !lost {
             return Taken::Stale;
         }
-        bump(&mut step.counters.nacks);
+        count(&mut step.counters.nacks);
         Taken::Yes
     }
 
@@ -306,7 +307,7 @@ impl Sending {
         }
         let status = match Syndrome::from_byte(packet.extension.0[0]) {
             Syndrome::Ack(_) => {
-                bump(&mut step.counters.acks);
+                count(&mut step.counters.acks);
                 self.acknowledged_before(psn.next(), step);
                 return Taken::Yes;
             }
@@ -317,7 +318,7 @@ impl Sending {
             Syndrome::Nak(NakCode::RemoteOperationalError) => CompletionStatus::RemoteOperational,
             Syndrome::Nak(NakCode::InvalidRdRequest) | Syndrome::Reserved(_) => return Taken::Stale,
         };
-        bump(&mut step.counters.naks);
+        count(&mut step.counters.naks);
         self.acknowledged_before(psn, step);
         step.failure = Some((psn, status));
         Taken::Yes
@@ -362,7 +363,7 @@ impl Sending {
             return;
         };
         if let Some(resend) = window.rewind(forced, step.context.base_rtt_ns, step.now_ns) {
-            bump(&mut step.counters.rewinds);
+            count(&mut step.counters.rewinds);
             step.resend(resend);
         }
     }
@@ -372,7 +373,7 @@ impl Sending {
         if matches!(self.track, Track::Selective(_)) {
             return Taken::Stale;
         }
-        bump(&mut step.counters.naks);
+        count(&mut step.counters.naks);
         self.acknowledged_before(psn, step);
         if self.base() == psn && !self.rnr_wait {
             self.rewind(false, step);
@@ -385,7 +386,7 @@ impl Sending {
         if matches!(self.track, Track::Selective(_)) {
             return Taken::Stale;
         }
-        bump(&mut step.counters.naks);
+        count(&mut step.counters.naks);
         self.acknowledged_before(psn, step);
         if self.base() != psn || self.rnr_wait {
             return Taken::Yes;
@@ -415,7 +416,7 @@ impl Sending {
             return Taken::Stale;
         }
         let progress = window.response(psn);
-        bump(&mut step.counters.responses);
+        count(&mut step.counters.responses);
         self.moved(progress, step);
         Taken::Yes
     }
@@ -429,7 +430,7 @@ impl Sending {
                 step.failure = Some((self.done(step.space), CompletionStatus::RetryExceeded));
                 return;
             }
-            bump(&mut step.counters.timeouts);
+            count(&mut step.counters.timeouts);
             if self.base() == self.next() {
                 self.probe(step);
             } else {
@@ -447,7 +448,7 @@ impl Sending {
         let mut first = true;
         window.timed_out(&rules, now_ns, &mut |found| {
             if let Found::Lost { resend, path } = found {
-                bump(&mut step.counters.lost_timer);
+                count(&mut step.counters.lost_timer);
                 step.resend(resend);
                 // A timeout is no evidence against the paths of all: feedback may be what is lost.
                 if first {
@@ -474,7 +475,7 @@ impl Sending {
         };
         let mut extension = Extension::default();
         peth.emit(&mut extension.0);
-        bump(&mut step.counters.probes);
+        count(&mut step.counters.probes);
         step.control.push_back(PacketDescriptor {
             qpn: step.qpn,
             opcode: Opcode::PROBE.0,
