@@ -172,7 +172,7 @@ pub use receive::{
 };
 pub use send::{
     ExpectedResponse, PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit, RateRequest,
-    Resend, ResponseDone, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
+    Resend, ResponseDone, ResponseMessage, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
 };
 
 descriptor! {
@@ -368,7 +368,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 32] = [
+pub static LAYOUTS: [Layout; 33] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -394,6 +394,7 @@ pub static LAYOUTS: [Layout; 32] = [
     Layout::of::<SentPacket>(),
     Layout::of::<Resend>(),
     Layout::of::<SendProgress>(),
+    Layout::of::<ResponseMessage>(),
     Layout::of::<ExpectedResponse>(),
     Layout::of::<ResponseDone>(),
     Layout::of::<RateRequest>(),

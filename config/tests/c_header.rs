@@ -10,8 +10,8 @@ use spraynic_config::descriptor::{
     Answer, AtomicWrite, Completion, Descriptor, ExpectedResponse, HeaderTemplate, LAYOUTS, Layout, MemoryAccess,
     MemoryRegion, MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PacketOrigin, PathEntry, PathEvent,
     PathUpdate, PayloadRequest, PayloadWrite, QueuePairContext, RateLimit, RateRequest, ReceiveRequest, ReceivedPacket,
-    Resend, ResponseDone, SendContext, SendProgress, SentPacket, SequenceReport, SequencedPacket, SliceContext,
-    WorkRequest, WorkSlice, c_header,
+    Resend, ResponseDone, ResponseMessage, SendContext, SendProgress, SentPacket, SequenceReport, SequencedPacket,
+    SliceContext, WorkRequest, WorkSlice, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -120,6 +120,7 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         SentPacket::NAME => SentPacket::unpack(bytes).pack(),
         Resend::NAME => Resend::unpack(bytes).pack(),
         SendProgress::NAME => SendProgress::unpack(bytes).pack(),
+        ResponseMessage::NAME => ResponseMessage::unpack(bytes).pack(),
         ExpectedResponse::NAME => ExpectedResponse::unpack(bytes).pack(),
         ResponseDone::NAME => ResponseDone::unpack(bytes).pack(),
         RateRequest::NAME => RateRequest::unpack(bytes).pack(),

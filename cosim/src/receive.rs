@@ -8,6 +8,7 @@ use spraynic_config::descriptor::{
 use spraynic_config::{NicConfig, Preset};
 use spraynic_golden::ack_engine::Pacing;
 use spraynic_hdl::receive_pipeline::receive_pipeline;
+use spraynic_hdl::response_engine::gives_messages;
 use spraynic_hdl::write_data::WriteData;
 use spraynic_rtl::{Context, Definition};
 
@@ -145,7 +146,7 @@ pub struct Result {
     pub memory: Vec<u8>,
     /// `m_axis_control`.
     pub control: Vec<Given>,
-    /// `m_axis_response`.
+    /// `m_axis_response`, and the packets of `m_axis_message`, each message's at the time at which it was given.
     pub responses: Vec<Given>,
     /// `m_axis_completion`.
     pub completions: Vec<Completion>,
@@ -238,7 +239,9 @@ impl Scenario {
         for (stream, frames) in sources.into_iter().chain(answers) {
             stimulus = stimulus.source(stream, self.patterns.of(stream).clone(), frames);
         }
-        for stream in SINKS {
+        let sinks = SINKS.into_iter();
+        let has_messages = gives_messages(config);
+        for stream in sinks.filter(|stream| *stream != "m_axis_message" || has_messages) {
             stimulus = stimulus.sink(stream, self.patterns.of(stream).clone(), SinkChecks::default());
         }
         (stimulus, begin)

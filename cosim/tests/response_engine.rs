@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 use spraynic_config::descriptor::{
-    Answer, AtomicWrite, Descriptor, PacketDescriptor, PayloadWrite, QueuePairContext, QueuePairState,
+    Answer, AtomicWrite, Descriptor, PacketDescriptor, PayloadWrite, QueuePairContext, QueuePairState, ResponseMessage,
 };
 use spraynic_config::{NicConfig, Operation, Preset, Profile};
 use spraynic_cosim::{
@@ -16,6 +16,7 @@ use spraynic_cosim::{
     SinkChecks, Stimulus,
 };
 use spraynic_golden::response_engine::{AtomicMemory, Config, ResponseEngine};
+use spraynic_hdl::response_engine::gives_messages;
 use spraynic_rtl::Context;
 
 const QUEUE_PAIRS: u32 = 16;
@@ -26,7 +27,7 @@ const SETTLE: u64 = 60;
 /// Entropy value of the request that ends a phase: no other one has it.
 const MARK: u32 = 0xF_FFFF;
 
-/// Everything; one answer kept; no roce, hence no store.
+/// Everything; one answer kept, no solar, hence no messages; no roce, hence no store.
 fn configs() -> [NicConfig; 3] {
     let config = |change: fn(&mut NicConfig)| {
         let mut config = NicConfig::preset(Preset::G100);
@@ -36,7 +37,10 @@ fn configs() -> [NicConfig; 3] {
     };
     [
         config(|_| {}),
-        config(|config| config.receive.stored_atomics = 1),
+        config(|config| {
+            config.receive.stored_atomics = 1;
+            config.wire.profiles = [Profile::Roce, Profile::Mrc].into();
+        }),
         config(|config| {
             config.wire.profiles = [Profile::Solar, Profile::Mrc].into();
         }),
@@ -78,8 +82,8 @@ struct Phase {
 struct Scenario {
     phases: Vec<Phase>,
     gaps: Pattern,
-    /// Back-pressure of responses, answers, reads and writes of memory.
-    pressure: [Pattern; 4],
+    /// Back-pressure of responses, answers, reads and writes of memory, messages.
+    pressure: [Pattern; 5],
     latency: u64,
 }
 
@@ -147,7 +151,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     (
         prop::collection::vec(phase, 1..4),
         pattern(),
-        [pattern(), pattern(), pattern(), pattern()],
+        [pattern(), pattern(), pattern(), pattern(), pattern()],
         prop_oneof![0..20u64, Just(250)],
     )
         .prop_map(|(mut phases, gaps, pressure, latency)| {
@@ -231,13 +235,13 @@ fn run(config: &NicConfig, scenario: &Scenario) -> Result<(Outcome, World), Benc
         not_before: cycle,
         ..Frame::new(bytes)
     };
-    let [responses, answers, reads, writes] = scenario.pressure.clone();
+    let [responses, answers, reads, writes, messages] = scenario.pressure.clone();
     let requests = first.requests.iter().map(|request| at(BEGIN + SETTLE, request.pack()));
     let recorded = SinkChecks {
         record_beats: true,
         ..SinkChecks::default()
     };
-    let stimulus = Stimulus::default()
+    let mut stimulus = Stimulus::default()
         .source(
             "s_axis_context",
             Pattern::Always,
@@ -247,9 +251,12 @@ fn run(config: &NicConfig, scenario: &Scenario) -> Result<(Outcome, World), Benc
         .source("s_axis_atomic_data", Pattern::Always, [])
         .source("s_axis_atomic_written", Pattern::Always, [])
         .sink("m_axis_response", responses, recorded.clone())
-        .sink("m_axis_answer", answers, recorded)
+        .sink("m_axis_answer", answers, recorded.clone())
         .sink("m_axis_atomic_read", reads, SinkChecks::default())
         .sink("m_axis_atomic_write", writes, SinkChecks::default());
+    if gives_messages(config) {
+        stimulus = stimulus.sink("m_axis_message", messages, recorded);
+    }
     let mut world = World {
         phases,
         memory: Numbers::default(),
@@ -269,12 +276,16 @@ fn check(config: &NicConfig, scenario: &Scenario) -> Result<Outcome, TestCaseErr
     let (outcome, world) = run(config, scenario).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let mut model = ResponseEngine::new(Config::from(config));
     let mut memory = Numbers::default();
-    let (mut packets, mut executed, mut at_once) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut packets, mut messages) = (Vec::new(), Vec::new());
+    let (mut executed, mut at_once) = (Vec::new(), Vec::new());
     for phase in &scenario.phases {
         phase.contexts.iter().for_each(|context| model.write_context(context));
         for request in &phase.requests {
             let given = model.take(request, &mut memory);
-            packets.extend(given.packets);
+            match given.packets.message() {
+                Some(message) => messages.push(message),
+                None => packets.extend(given.packets),
+            }
             let queued = request.execute || request.profile == Profile::Roce.code();
             if queued { &mut executed } else { &mut at_once }.extend(given.answer);
         }
@@ -284,6 +295,9 @@ fn check(config: &NicConfig, scenario: &Scenario) -> Result<Outcome, TestCaseErr
         prop_assert_eq!(expected, &PacketDescriptor::unpack(&given.data), "response {}", place);
     }
     prop_assert_eq!(packets.len(), received.len(), "count of responses");
+    let received = outcome.received("m_axis_message").iter();
+    let received: Vec<_> = received.map(|frame| ResponseMessage::unpack(&frame.data)).collect();
+    prop_assert_eq!(received, messages, "messages");
     // Answers at once may overtake those that were executed; within each kind the order holds.
     let is_at_once: std::collections::BTreeSet<u32> = at_once.iter().map(|answer: &Answer| answer.msn).collect();
     let answers = outcome
@@ -395,11 +409,15 @@ fn one_descriptor_a_clock() {
             "clocks from request to Answer, as documented"
         );
     }
-    // READs of three packets or more follow each other without a gap; shorter ones take three clocks.
+    // READs of three packets or more follow each other without a gap; shorter ones, and those of solar, take three clocks.
     for profile in [Profile::Roce, Profile::Solar] {
         for (length, packets) in [(64, 1), (512, 2), (768, 3), (2049, 9)] {
             let outcome = check(config, &plain(vec![read(profile, length); 60])).unwrap();
-            let beats = outcome.beat_cycles("m_axis_response");
+            let (stream, packets) = match profile {
+                Profile::Solar => ("m_axis_message", 1),
+                _ => ("m_axis_response", packets),
+            };
+            let beats = outcome.beat_cycles(stream);
             println!(
                 "{profile:?}, {length} bytes: {} responses in {} clocks",
                 beats.len(),
@@ -437,23 +455,22 @@ fn an_atomic_takes_as_long_as_documented() {
     );
 }
 
-/// An answer of solar does not wait behind a READ, however long.
+/// An answer of solar does not wait behind a READ of roce, however long.
 #[test]
 fn answers_of_solar_pass_a_read() {
     if !common::have_verilator() {
         return;
     }
-    let profile = Profile::Solar.code();
     let read = PayloadWrite {
         execute: true,
         opcode: 0x0C,
         byte_count: 50_000,
-        profile,
+        profile: Profile::Roce.code(),
         ..PayloadWrite::default()
     };
     let answer = PayloadWrite {
         answer: true,
-        profile,
+        profile: Profile::Solar.code(),
         ..PayloadWrite::default()
     };
     let outcome = check(&configs()[0], &plain([read, answer])).unwrap();

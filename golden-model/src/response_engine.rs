@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 
-use spraynic_config::descriptor::{Answer, Extension, PacketDescriptor, PayloadWrite, QueuePairContext};
+use spraynic_config::descriptor::{
+    Answer, Extension, PacketDescriptor, PayloadWrite, QueuePairContext, ResponseMessage,
+};
 use spraynic_config::{NicConfig, Operation as Generated, Profile};
 use spraynic_wire::{Aeth, AtomicAckEth, Header, NakCode, Opcode, Psn, Syndrome};
 
@@ -25,6 +27,8 @@ pub struct Config {
     pub read: bool,
     /// Atomics were generated.
     pub atomic: bool,
+    /// Profile solar was generated.
+    pub solar: bool,
 }
 
 impl From<&NicConfig> for Config {
@@ -35,6 +39,7 @@ impl From<&NicConfig> for Config {
             stored_atomics: config.receive.stored_atomics as usize,
             read: has(Generated::Read),
             atomic: has(Generated::Atomic),
+            solar: config.has_profile(Profile::Solar),
         }
     }
 }
@@ -154,7 +159,11 @@ impl ResponseEngine {
                 Given::default()
             };
         }
-        let profile = Profile::from_code(request.profile).filter(|profile| *profile != Profile::Mrc);
+        let profile = Profile::from_code(request.profile).filter(|profile| match profile {
+            Profile::Roce => true,
+            Profile::Solar => self.config.solar,
+            Profile::Mrc => false,
+        });
         let kind = match Opcode(request.opcode) {
             Opcode::READ_REQUEST if self.config.read => Some(Kind::Read),
             Opcode::COMPARE_SWAP if self.config.atomic => Some(Kind::CompareSwap),
@@ -194,7 +203,7 @@ impl ResponseEngine {
             };
             count(&mut self.counters.repeated_atomics);
             return Given {
-                packets: Packets::one(atomic_acknowledge(request, profile, first, original), profile),
+                packets: Packets::atomic(request, profile, first, original),
                 answer: None,
             };
         }
@@ -222,7 +231,7 @@ impl ResponseEngine {
             }
         }
         Given {
-            packets: Packets::one(atomic_acknowledge(request, profile, first, original), profile),
+            packets: Packets::atomic(request, profile, first, original),
             answer: self.recorded(request, profile, first),
         }
     }
@@ -335,14 +344,68 @@ fn atomic_acknowledge(request: &PayloadWrite, profile: Profile, psn: Psn, origin
 pub struct Packets {
     /// A single packet that is no READ response.
     single: Option<PacketDescriptor>,
+    /// The READ or the atomic that is answered.
     read: PayloadWrite,
     profile: Option<Profile>,
     psn: Psn,
+    /// What stood in memory before the atomic.
+    original: u64,
     next: u32,
     count: u32,
 }
 
 impl Packets {
+    /// The packets of a message, as they were when `response_engine` made it.
+    #[must_use]
+    pub fn of_message(message: &ResponseMessage) -> Self {
+        let request = PayloadWrite {
+            qpn: message.qpn,
+            mtu: message.mtu,
+            entropy: message.entropy,
+            msn: message.msn,
+            ..PayloadWrite::default()
+        };
+        let psn = Psn::new(message.psn);
+        if message.atomic {
+            return Self::atomic(&request, Profile::Solar, psn, message.value);
+        }
+        let request = PayloadWrite {
+            address: message.value,
+            byte_count: message.byte_count,
+            ..request
+        };
+        Self::read(&request, Profile::Solar, psn)
+    }
+
+    /// The message that these packets are made from; `None`: not of solar.
+    #[must_use]
+    pub fn message(&self) -> Option<ResponseMessage> {
+        if self.profile != Some(Profile::Solar) {
+            return None;
+        }
+        let atomic = self.single.is_some();
+        Some(ResponseMessage {
+            qpn: self.read.qpn,
+            atomic,
+            mtu: self.read.mtu,
+            entropy: self.read.entropy,
+            psn: self.psn.value(),
+            packets: self.count,
+            msn: self.read.msn,
+            byte_count: if atomic { 0 } else { self.read.byte_count },
+            value: if atomic { self.original } else { self.read.address },
+        })
+    }
+
+    /// An atomic ACK with the original value.
+    fn atomic(request: &PayloadWrite, profile: Profile, psn: Psn, original: u64) -> Self {
+        Self {
+            read: *request,
+            original,
+            ..Self::one(atomic_acknowledge(request, profile, psn, original), profile)
+        }
+    }
+
     fn one(packet: PacketDescriptor, profile: Profile) -> Self {
         Self {
             profile: Some(profile),
@@ -359,6 +422,7 @@ impl Packets {
             read: *request,
             profile: Some(profile),
             psn,
+            original: 0,
             next: 0,
             count: request.byte_count.div_ceil(mtu_of(request)).max(1),
         }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use spraynic_config::descriptor::QueuePairState;
 
 use super::*;
+use spraynic_config::descriptor::Descriptor;
 
 fn engine(profile: Profile) -> ResponseEngine {
     let mut engine = ResponseEngine::new(Config {
@@ -13,6 +14,7 @@ fn engine(profile: Profile) -> ResponseEngine {
         stored_atomics: 2,
         read: true,
         atomic: true,
+        solar: true,
     });
     for qpn in 1..4 {
         engine.write_context(&context(qpn, profile, QueuePairState::ReadyToReceive));
@@ -399,6 +401,7 @@ fn what_cannot_be_executed_is_dropped_and_counted() {
         stored_atomics: 2,
         read: false,
         atomic: false,
+        solar: true,
     });
     none.write_context(&context(1, Profile::Roce, QueuePairState::ReadyToReceive));
     for request in [read(Profile::Roce, 1), atomic(Profile::Roce, Opcode::COMPARE_SWAP, 1)] {
@@ -432,6 +435,28 @@ proptest! {
             next = (next + 1) & 0xFF_FFFF;
         }
         prop_assert_eq!(at, address.wrapping_add(length.into()));
+    }
+
+    /// A response of solar is one message, from which the same packets are made again; one of roce is none.
+    #[test]
+    fn a_message_gives_the_same_packets(length in 0u32..60_000, mtu in 1u8..=5, address in any::<u64>(), is_atomic in any::<bool>(), roce in any::<bool>()) {
+        let profile = if roce { Profile::Roce } else { Profile::Solar };
+        let request = if is_atomic {
+            atomic(profile, Opcode::FETCH_ADD, 1)
+        } else {
+            PayloadWrite { address, ..read(profile, length) }
+        };
+        let request = PayloadWrite { mtu, ..request };
+        let packets = engine(profile).take(&request, &mut memory()).packets;
+        let message = packets.message();
+        prop_assert_eq!(message.is_none(), roce);
+        if let Some(message) = message {
+            prop_assert_eq!(message.packets, packets.total());
+            let bytes = message.pack();
+            let again = Packets::of_message(&ResponseMessage::unpack(&bytes));
+            prop_assert_eq!(again.message(), Some(message));
+            prop_assert_eq!(again.collect::<Vec<_>>(), packets.collect::<Vec<_>>());
+        }
     }
 
     /// However atomics of roce are repeated: each is done once, and each answer is that of its one execution.

@@ -37,6 +37,7 @@ fn engine() -> ResponseEngine {
         stored_atomics: 1,
         read: true,
         atomic: true,
+        solar: true,
     });
     engine.write_context(&QueuePairContext {
         qpn: 1,

@@ -94,6 +94,7 @@ fn play(name: &str) -> (u32, usize, usize) {
         stored_atomics: 4,
         read: true,
         atomic: true,
+        solar: true,
     });
     for qpn in 0..QUEUE_PAIRS {
         engine.write_context(&QueuePairContext {

@@ -101,6 +101,9 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     pass_out(m, writer, "m_axis_completion", "m_axis_completion");
     join(writer, "m_axis", engine, "s_axis");
     pass_out(m, engine, "m_axis_response", "m_axis_response");
+    if has_port(engine, "m_axis_message_tdata") {
+        pass_out(m, engine, "m_axis_message", "m_axis_message");
+    }
     join(engine, "m_axis_answer", acks, "s_axis_answer");
     if has_port(engine, "m_axis_atomic_read_tdata") {
         pass_out(m, engine, "m_axis_atomic_read", "m_axis_atomic_read");

@@ -7,7 +7,9 @@ mod atomics;
 mod executor;
 mod table;
 
-use spraynic_config::descriptor::{Answer, Descriptor, PacketDescriptor, PayloadWrite, QueuePairContext};
+use spraynic_config::descriptor::{
+    Answer, Descriptor, PacketDescriptor, PayloadWrite, QueuePairContext, ResponseMessage,
+};
 use spraynic_config::{NicConfig, Operation, Profile};
 use spraynic_rtl::{Bundle, Context, Definition, Module, Signal, Stream, bundle};
 use spraynic_wire::Opcode;
@@ -49,6 +51,8 @@ pub(crate) struct Generated {
     pub(crate) atomic: bool,
     /// Answers of atomics are kept.
     pub(crate) stores: bool,
+    /// Profile solar.
+    pub(crate) solar: bool,
 }
 
 impl Generated {
@@ -58,11 +62,19 @@ impl Generated {
             read: has(Operation::Read),
             atomic: has(Operation::Atomic),
             stores: has(Operation::Atomic) && config.has_profile(Profile::Roce),
+            solar: config.has_profile(Profile::Solar),
         }
     }
 }
 
-/// The block for this configuration. Without atomics it has no `…_atomic_…` ports.
+/// Whether this configuration has responses of solar: then there is a port `m_axis_message`.
+#[must_use]
+pub fn gives_messages(config: &NicConfig) -> bool {
+    let generated = Generated::of(config);
+    generated.solar && (generated.read || generated.atomic)
+}
+
+/// The block for this configuration. Without atomics it has no `…_atomic_…` ports, without responses of solar no `m_axis_message`.
 #[must_use]
 pub fn response_engine<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
     let m = context.module(&format!(
@@ -89,8 +101,20 @@ pub fn response_engine<'a>(context: &'a Context, config: &NicConfig) -> Definiti
         m,
         "m_axis_response",
         PacketDescriptor::width(),
-        "PacketDescriptor: READ responses and atomic ACKs; roce: ACKs and NAKs",
+        "PacketDescriptor: roce: READ responses, atomic ACKs, ACKs and NAKs",
     );
+    let messages = gives_messages(config).then(|| {
+        Stream::master(
+            m,
+            "m_axis_message",
+            ResponseMessage::width(),
+            "ResponseMessage: solar: READ responses and atomic ACKs, to response_queue",
+        )
+    });
+    let responses = executor::Responses {
+        packets: responses,
+        messages,
+    };
     let answers = Stream::master(m, "m_axis_answer", Answer::width(), "Answer: to ack_engine");
     let generated = Generated::of(config);
 
@@ -163,7 +187,12 @@ fn decode<'a>(m: Module<'a>, generated: Generated, request: &Fields<'a>) -> Requ
     let fetch_add = is(Opcode::FETCH_ADD, generated.atomic);
     let compare_swap = is(Opcode::COMPARE_SWAP, generated.atomic);
     let profile = request.get("profile");
-    let has_operation = profile.eq_lit(Profile::Roce.code()) | profile.eq_lit(Profile::Solar.code());
+    let solar = if generated.solar {
+        profile.eq_lit(Profile::Solar.code())
+    } else {
+        m.low()
+    };
+    let has_operation = profile.eq_lit(Profile::Roce.code()) | solar;
     Request {
         qpn: request.get("qpn"),
         solar: profile.eq_lit(Profile::Solar.code()),

@@ -116,6 +116,21 @@ descriptor! {
 }
 
 descriptor! {
+    /// A response of solar as one message: `response_engine` to `response_queue`, which cuts it into packets, again where packets are lost.
+    ResponseMessage {
+        qpn: u32 = 24, "queue pair number of this side";
+        atomic: bool = 1, "an atomic ACK, one packet without payload; otherwise READ responses";
+        mtu: u8 = 3, "path MTU code";
+        entropy: u32 = 20, "entropy value of the request";
+        psn: u32 = 24, "PSN of the first packet, in the space of responses";
+        packets: u32 = 24, "packets, 1 to 2^23";
+        msn: u32 = 24, "message sequence number of the AETH";
+        byte_count: u32 = 32, "bytes of the READ, 0 for an atomic";
+        value: u64 = 64, "READ: byte address in memory of the first byte; atomic: what stood in memory before";
+    }
+}
+
+descriptor! {
     /// A READ or an atomic that was sent for the first time: what `requester` has to expect.
     ExpectedResponse {
         qpn: u32 = 24, "queue pair number of this side";

@@ -4,7 +4,10 @@
 use std::collections::VecDeque;
 
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{AtomicWrite, Completion, Descriptor, MemoryWrite, PacketDescriptor};
+use spraynic_config::descriptor::{
+    AtomicWrite, Completion, Descriptor, MemoryWrite, PacketDescriptor, ResponseMessage,
+};
+use spraynic_golden::response_engine::Packets;
 use spraynic_hdl::receive_pipeline::taken;
 
 use super::judge::bits_of;
@@ -124,8 +127,7 @@ impl Host {
             .ok_or_else(|| format!("an atomic at {address:#x}"))
     }
 
-    fn given(&self, frame: &Received) -> Given {
-        let packet = PacketDescriptor::unpack(&frame.data);
+    fn given(&self, packet: PacketDescriptor, frame: &Received) -> Given {
         let start = packet.local_address as usize;
         let payload = self
             .result
@@ -169,12 +171,18 @@ impl Agent for Host {
                     .map_err(|error| error.to_string());
             }
             "m_axis_control" => {
-                let given = self.given(frame);
+                let given = self.given(PacketDescriptor::unpack(&frame.data), frame);
                 self.result.control.push(given);
             }
             "m_axis_response" => {
-                let given = self.given(frame);
+                let given = self.given(PacketDescriptor::unpack(&frame.data), frame);
                 self.result.responses.push(given);
+            }
+            "m_axis_message" => {
+                for packet in Packets::of_message(&ResponseMessage::unpack(&frame.data)) {
+                    let given = self.given(packet, frame);
+                    self.result.responses.push(given);
+                }
             }
             "m_axis_taken" if bits_of(&frame.data) >> taken::RESPONDER_CONTEXT & 1 == 1 => {
                 self.context_has_come(answer)?;

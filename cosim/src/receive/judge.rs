@@ -13,7 +13,9 @@ mod order;
 use std::fmt::Debug;
 
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{Descriptor, PacketContext, PacketDescriptor, ReceivedPacket, SequencedPacket};
+use spraynic_config::descriptor::{
+    Descriptor, PacketContext, PacketDescriptor, ReceivedPacket, ResponseMessage, SequencedPacket,
+};
 use thiserror::Error;
 
 use super::{Result as Run, Scenario};
@@ -101,8 +103,10 @@ pub fn judge(config: &NicConfig, scenario: &Scenario, run: &Run) -> Result<(), D
     let payload = data(run, "m_axis_requester_payload");
     same("m_axis_requester_payload", payload, &back.requester_payload)?;
     same("m_axis_completion", &run.completions, &back.completions)?;
-    let responses: Vec<PacketDescriptor> = run.responses.iter().map(|given| given.packet).collect();
+    let responses = descriptors(run, "m_axis_response", PacketDescriptor::unpack);
     same("m_axis_response", &responses, &back.responses)?;
+    let messages = descriptors(run, "m_axis_message", ResponseMessage::unpack);
+    same("m_axis_message", &messages, &back.messages)?;
     counters::compare(&run.outcome.counters, &front, &back, acks.counters())
 }
 

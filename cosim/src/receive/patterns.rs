@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use crate::stream::Pattern;
 
 /// Outputs that may have to wait.
-pub const SINKS: [&str; 13] = [
+pub const SINKS: [&str; 14] = [
     "m_axis_slow_path",
     "m_axis_feedback",
     "m_axis_feedback_payload",
     "m_axis_endpoint",
     "m_axis_control",
     "m_axis_response",
+    "m_axis_message",
     "m_axis_requester",
     "m_axis_requester_payload",
     "m_axis_write",

@@ -114,7 +114,10 @@ impl Case<'_> {
                 What::Frame(frame) => self.frame(frame, now_ns),
             };
             self.given("m_axis_control", outcome.control.len());
-            self.given("m_axis_response", outcome.effects.responses.len());
+            let responses = outcome.effects.responses.iter();
+            let messages = responses.filter(|packets| packets.message().is_some()).count();
+            self.given("m_axis_message", messages);
+            self.given("m_axis_response", outcome.effects.responses.len() - messages);
             self.given("m_axis_completion", outcome.effects.completions.len());
             self.given("m_axis_requester", outcome.effects.requester.len());
             let payloads = outcome

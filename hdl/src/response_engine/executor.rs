@@ -1,12 +1,13 @@
-//! The executor: takes requests from the queue in their order, and gives a packet a clock of the one at hand.
+//! The executor: takes requests from the queue in their order, and gives a packet a clock of the one at hand; in solar one message for all.
 
 use super::atomics::{self, Atomics};
 use super::table::{self, Executed, State};
 use super::{Generated, Request, count_all};
+use crate::counter::{Counter, count_more};
 use crate::extension::{Aeth, AtomicAckEth, extension};
 use crate::fields::Fields;
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{Answer, PacketDescriptor};
+use spraynic_config::descriptor::{Answer, PacketDescriptor, ResponseMessage};
 use spraynic_rtl::{Bundle, Module, Signal, Stream, bundle, cat};
 use spraynic_wire::{NakCode, Opcode, Syndrome};
 
@@ -14,7 +15,8 @@ bundle! {
     /// What is being answered.
     struct Current {
         qpn: 24, "queue pair number";
-        solar: 1, "profile solar: the last packet asks for a SACK";
+        solar: 1, "profile solar";
+        message: 1, "one message is given for all packets";
         read: 1, "READ responses";
         atomic: 1, "an atomic ACK";
         packets: 1, "packets are given";
@@ -27,7 +29,15 @@ bundle! {
         address: 64, "byte address of the next packet's payload";
         remaining: 32, "bytes that have not been given";
         original: 64, "value before an atomic";
+        count: 24, "packets of the message";
     }
+}
+
+/// Where responses leave: packets, and messages if solar has responses.
+#[derive(Clone, Copy)]
+pub(super) struct Responses<'a> {
+    pub(super) packets: Stream<'a>,
+    pub(super) messages: Option<Stream<'a>>,
 }
 
 /// What the executor says to `ack_engine`.
@@ -65,9 +75,10 @@ pub(super) fn executor<'a>(
     generated: Generated,
     queue: Stream<'a>,
     contexts: Stream<'a>,
-    responses: Stream<'a>,
+    responses: Responses<'a>,
     answer_free: Signal<'a>,
 ) -> Executor<'a> {
+    let Responses { packets, messages } = responses;
     let head = Request::unpack(queue.data);
     let executed = Executed {
         popped: m.wire("popped", 1),
@@ -86,9 +97,18 @@ pub(super) fn executor<'a>(
     let first = m.reg("first", 1).doc("the next packet is the first");
     let last = m.reg("last", 1).doc("the next packet is the last");
     let out_valid = m.reg("out_valid", 1).reset(0);
-    let out = m.reg("out", responses.data.width());
+    let out = m.reg("out", packets.data.width());
+    let message_out = messages.map(|messages| {
+        let valid = m.reg("message_out_valid", 1).reset(0);
+        (messages, valid, m.reg("message_out", messages.data.width()))
+    });
+    let packet_free = !out_valid | packets.ready;
+    let out_free = match message_out {
+        Some((messages, valid, _)) => current.message.mux(!valid | messages.ready, packet_free),
+        None => packet_free,
+    };
     let claims_answer = (active & last & current.answers).named("claims_answer");
-    let gives = (active & (!out_valid | responses.ready) & (!claims_answer | answer_free)).named("gives");
+    let gives = (active & out_free.named("out_free") & (!claims_answer | answer_free)).named("gives");
     let ends = (gives & last).named("ends");
     let may_load = (!active | ends).named("may_load");
 
@@ -131,9 +151,11 @@ pub(super) fn executor<'a>(
     let ack = m.lit(Syndrome::ACK.byte(), 8);
     let nak = m.lit(Syndrome::Nak(NakCode::RemoteOperationalError).byte(), 8);
     let implied = head.execute & !atomics.failed;
+    let message = head.solar & implied;
     let loaded = Current {
         qpn: head.qpn,
         solar: head.solar,
+        message,
         read: head.execute & head.read,
         atomic: head.execute & !head.read & !atomics.failed,
         packets: head.execute.mux(!(atomics.failed & head.solar), !head.silent),
@@ -141,12 +163,13 @@ pub(super) fn executor<'a>(
         answers: !implied | (!head.solar & !head.duplicate),
         mtu: head.mtu,
         entropy: head.entropy,
-        psn: (head.solar & implied).mux(state.response_psn, head.psn),
+        psn: message.mux(state.response_psn, head.psn),
         msn: head.msn,
         syndrome: head.execute.mux(atomics.failed.mux(nak, ack), head.syndrome),
         address: head.address,
         remaining: head.byte_count.gate(head.read & head.execute),
         original: atomics.original,
+        count: head.read.mux(count, m.lit(1, 24)),
     };
     let closes = (table.closes & active & current.read & table.closed_qpn.eq(current.qpn)).named("closes_current");
     let mtu = mtu_bytes(m, current.mtu).named("mtu_bytes");
@@ -154,7 +177,7 @@ pub(super) fn executor<'a>(
         active.set_lit(1);
         current.set(&loaded);
         first.set_lit(1);
-        last.set(!loaded.read | head.byte_count.le(mtu_bytes(m, head.mtu).zero_extend(32)));
+        last.set(!loaded.read | message | head.byte_count.le(mtu_bytes(m, head.mtu).zero_extend(32)));
     })
     .else_when(closes, || active.set_lit(0))
     .else_when(gives, || {
@@ -166,18 +189,31 @@ pub(super) fn executor<'a>(
         current.psn.set(current.psn + current.psn.lit(1));
     });
 
-    let gives_packet = (gives & current.packets).named("gives_packet");
+    let gives_message = (gives & current.message).named("gives_message");
+    let gives_packet = (gives & current.packets & !current.message).named("gives_packet");
     m.when(gives_packet, || {
         out_valid.set_lit(1);
         out.set(describe(m, &current, first, last, mtu));
     })
-    .else_when(responses.ready, || out_valid.set_lit(0));
-    responses.valid.set(out_valid);
-    responses.data.set(out);
+    .else_when(packets.ready, || out_valid.set_lit(0));
+    packets.valid.set(out_valid);
+    packets.data.set(out);
+    if let Some((messages, valid, out)) = message_out {
+        m.when(gives_message, || {
+            valid.set_lit(1);
+            out.set(describe_message(&current));
+        })
+        .else_when(messages.ready, || valid.set_lit(0));
+        messages.valid.set(valid);
+        messages.data.set(out);
+    }
+    // Without solar there are none.
+    current.count.ignore();
 
     let is_answer = !current.read & !current.atomic;
     let is_ack = !current.syndrome.part(5, 3).any();
-    let mut events = vec![
+    // In the order of the registers.
+    let answers_and_reads = [
         (
             "acks",
             "roce: ACKs given, without those that responses imply",
@@ -189,7 +225,15 @@ pub(super) fn executor<'a>(
             gives_packet & is_answer & !is_ack,
         ),
         ("reads", "READ requests executed", load_read),
-        ("read_responses", "READ responses given", gives_packet & current.read),
+    ];
+    count_all(m, &answers_and_reads);
+    count_more(
+        m,
+        Counter("read_responses", "READ responses given"),
+        current.read & (gives_packet | gives_message),
+        current.message.mux(current.count, m.lit(1, 24)),
+    );
+    let mut events = vec![
         (
             "drop_queue_pair",
             "READs and atomics dropped: the queue pair does not receive",
@@ -208,7 +252,6 @@ pub(super) fn executor<'a>(
         load_atomic & atomics.repeated,
     ));
     count_all(m, &events);
-
     let answer = Fields::build::<Answer>(|name, width| match name {
         "qpn" => current.qpn,
         "syndrome" => current.syndrome,
@@ -223,6 +266,23 @@ pub(super) fn executor<'a>(
         answers: ends & current.answers,
         answer: answer.pack(),
     }
+}
+
+/// The message that is given: all packets at once.
+fn describe_message<'a>(current: &Current<'a>) -> Signal<'a> {
+    Fields::build::<ResponseMessage>(|name, _| match name {
+        "qpn" => current.qpn,
+        "atomic" => current.atomic,
+        "mtu" => current.mtu,
+        "entropy" => current.entropy,
+        "psn" => current.psn,
+        "packets" => current.count,
+        "msn" => current.msn,
+        "byte_count" => current.remaining,
+        "value" => current.atomic.mux(current.original, current.address),
+        _ => unreachable!("every field of a message is named"),
+    })
+    .pack()
 }
 
 /// The packet that is given next.
@@ -257,7 +317,6 @@ fn describe<'a>(
         "qpn" => current.qpn,
         "opcode" => current.read.mux(first.mux(at_first, at_later), single),
         "psn" => current.psn,
-        "ack_request" => current.solar & last & (current.read | current.atomic),
         "extension_words" => words,
         "entropy" => current.entropy.zero_extend(width),
         "payload_length" => length,

@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Step};
 use super::turns::{in_credit, quantum};
-use crate::counter::{Counter, count_when};
+use crate::counter::{Counter, count_more, count_when};
 use crate::fields::Fields;
 use spraynic_config::descriptor::{RateRequest, WorkSlice};
 use spraynic_rtl::{Signal, cat};
@@ -290,8 +290,6 @@ fn commit<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>)
             commits & part.again,
         ),
     ] {
-        let count = m.reg(&format!("counted_{name}"), 32).reset(0);
-        m.when(event, || count.set(count + part.packets.zero_extend(32)));
-        let _ = m.output_of(&format!("count_{name}"), count).doc(doc);
+        count_more(m, Counter(name, doc), event, part.packets);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
-    Answer, Completion, MemoryRegion, PacketDescriptor, PayloadWrite, QueuePairContext, ReceiveRequest, SequencedPacket,
+    Answer, Completion, MemoryRegion, PacketDescriptor, PayloadWrite, QueuePairContext, ReceiveRequest,
+    ResponseMessage, SequencedPacket,
 };
 use spraynic_golden::memory_regions::MemoryRegions;
 use spraynic_golden::payload_writer::PayloadWriter;
@@ -28,6 +29,7 @@ pub(super) struct Back {
     pub(super) memory: Vec<u8>,
     pub(super) completions: Vec<Completion>,
     pub(super) responses: Vec<PacketDescriptor>,
+    pub(super) messages: Vec<ResponseMessage>,
     /// Answers to `ack_engine`, by queue pair: between them the order is a matter of time.
     pub(super) answers: BTreeMap<u32, VecDeque<Answer>>,
     pub(super) requester: Vec<SequencedPacket>,
@@ -48,6 +50,7 @@ impl Back {
             memory: scenario.memory.clone(),
             completions: Vec::new(),
             responses: Vec::new(),
+            messages: Vec::new(),
             answers: BTreeMap::new(),
             requester: Vec::new(),
             requester_payload: Vec::new(),
@@ -198,7 +201,10 @@ impl Back {
             self.completions.extend(done.completion);
             if let Some(response) = done.response {
                 let given = self.engine.take(&response, &mut self.memory);
-                self.responses.extend(given.packets);
+                match given.packets.message() {
+                    Some(message) => self.messages.push(message),
+                    None => self.responses.extend(given.packets),
+                }
                 if let Some(answer) = given.answer {
                     self.answers.entry(answer.qpn).or_default().push_back(answer);
                 }
