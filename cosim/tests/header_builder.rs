@@ -44,7 +44,7 @@ fn ipv4_write(config: &mut NicConfig) {
 fn configs() -> [NicConfig; 7] {
     [
         config(64, |_| {}),
-        config(128, |_| {}),
+        config(128, |config| config.paths.ports = 8),
         config(512, |_| {}),
         config(1024, |_| {}),
         config(512, ipv4_write),

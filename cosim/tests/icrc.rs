@@ -14,9 +14,14 @@ use spraynic_wire::pcap;
 
 const WIDTHS: [u32; 5] = [64, 128, 256, 512, 1024];
 
+/// Widths at which the block is made for a NIC of several ports.
+const SEVERAL_PORTS: [u32; 2] = [128, 512];
+
 fn block(width: u32) -> Icrc {
     let mut config = NicConfig::preset(Preset::G100);
     config.datapath.width_bits = width;
+    // With several ports, the port passes through.
+    config.paths.ports = if SEVERAL_PORTS.contains(&width) { 8 } else { 1 };
     Icrc::from(&config)
 }
 
@@ -76,6 +81,14 @@ fn any_frame() -> impl Strategy<Value = GoldenFrame> {
     prop_oneof![12 => good, 1 => bad]
 }
 
+/// What stands in the sideband of a frame and only passes through: its port, where there are several.
+fn sideband(width: u32, frame: &GoldenFrame) -> u64 {
+    match SEVERAL_PORTS.contains(&width) {
+        true => frame.bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>() & 7,
+        false => 0,
+    }
+}
+
 /// Some frames are marked prompt: a bit that only passes through.
 fn is_prompt(frame: &GoldenFrame) -> bool {
     frame.bytes.len() % 8 == 2
@@ -84,8 +97,8 @@ fn is_prompt(frame: &GoldenFrame) -> bool {
 fn run(width: u32, frames: &[GoldenFrame], gaps: &Pattern, back_pressure: &Pattern) -> Outcome {
     let sent = frames.iter().map(|frame| {
         let bits = [frame.bad, frame.ipv6, frame.vlan, is_prompt(frame)];
-        let user = (0..).zip(bits).map(|(at, bit)| u64::from(bit) << at).sum();
-        Frame::with_user(frame.bytes.clone(), user)
+        let user: u64 = (0..).zip(bits).map(|(at, bit)| u64::from(bit) << at).sum();
+        Frame::with_user(frame.bytes.clone(), user | sideband(width, frame) << bits.len())
     });
     let full = *gaps == Pattern::Always && *back_pressure == Pattern::Always;
     // A frame that begins its ICRC in the beat before the last one may wait there, once. Those of a width at which a frame of headers alone
@@ -99,7 +112,7 @@ fn run(width: u32, frames: &[GoldenFrame], gaps: &Pattern, back_pressure: &Patte
         } else {
             vec![]
         },
-        constant_user: 0b10,
+        constant_user: if SEVERAL_PORTS.contains(&width) { 0b11110 } else { 0b10 },
         record_beats: true,
         ..SinkChecks::default()
     };
@@ -122,7 +135,8 @@ fn compare(width: u32, frames: &[GoldenFrame], outcome: &Outcome) -> Result<(), 
             bad: received.user & 1 == 1,
             ..GoldenFrame::plain(received.data.clone())
         };
-        prop_assert_eq!(received.user >> 1 == 1, is_prompt(frame), "frame {}", at);
+        let passed = u64::from(is_prompt(frame)) | sideband(width, frame) << 1;
+        prop_assert_eq!(received.user >> 1, passed, "frame {}", at);
         prop_assert!(
             expected.agrees_with(&observed),
             "width {}, frame {} of {} bytes:\nexpected {:02x?}\nobserved {:02x?}",

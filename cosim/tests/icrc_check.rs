@@ -337,6 +337,7 @@ fn linters_have_nothing_to_say_of_fewer_kinds_of_frames() {
                 ipv4,
                 ipv6,
                 vlan,
+                sideband: 0,
             };
             let definition = icrc_check(&context, &icrc).expect("a block that exists");
             let source = spraynic_cosim::ModelSource::from_definition(definition);

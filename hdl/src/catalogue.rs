@@ -11,7 +11,8 @@ use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
     qp_lookup, rate_limiter, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
-    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, stream_fifo, transmit_pipeline, work_queue,
+    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, spraynic_nic, stream_fifo, transmit_pipeline,
+    work_queue,
 };
 
 /// The block that holds all others of the transmit path.
@@ -209,12 +210,17 @@ static BLOCKS: &[Block] = &[
     Block {
         name: register_file::NAME,
         description: "registers behind AXI4-Lite: settings, counters, and descriptors that software writes",
-        build: |context, config| register_file::register_file(context, &register_file::register_map(config)),
+        build: |context, config| register_file::register_file(context, &spraynic_nic::register_map(config)),
     },
     Block {
         name: TOP,
         description: "the whole transmit path: work requests and payload in, frames for the MAC out",
         build: |context, config| transmit_pipeline::transmit_pipeline(context, config),
+    },
+    Block {
+        name: spraynic_nic::NAME,
+        description: "the whole NIC: ports, memory, registers, requests and completions",
+        build: spraynic_nic::spraynic_nic,
     },
 ];
 
@@ -260,7 +266,9 @@ pub fn emit(config: &NicConfig, block: Option<&str>) -> Result<Vec<VerilogFile>,
 #[must_use]
 pub fn registers(config: &NicConfig, block: Option<&str>) -> Option<RegisterMap> {
     let name = block.unwrap_or(TOP);
-    (name == register_file::NAME).then(|| register_file::register_map(config))
+    [register_file::NAME, spraynic_nic::NAME]
+        .contains(&name)
+        .then(|| spraynic_nic::register_map(config))
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ use spraynic_config::descriptor::{Descriptor, HeaderTemplate, PacketDescriptor};
 use spraynic_rtl::{AxiStream, Context, Definition, Stream};
 use templates::templates;
 
+/// Bits of `tuser` that lead a frame to its port: none where there is one port.
+#[must_use]
+pub(crate) fn port_sideband(config: &NicConfig) -> u32 {
+    if config.paths.ports > 1 { 3 } else { 0 }
+}
+
 /// The block for this configuration. `s_axis_control` and `count_control_frames` are there where `wire.control` is.
 #[must_use]
 pub fn header_builder<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
@@ -68,8 +74,8 @@ pub fn header_builder<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         m,
         "m_axis",
         width,
-        4,
-        "frames; tuser[0] bad (in the last beat), tuser[1] IPv6, tuser[2] VLAN tag, tuser[3] prompt: without payload",
+        4 + port_sideband(config),
+        "frames; tuser[0] bad (in the last beat), tuser[1] IPv6, tuser[2] VLAN tag, tuser[3] prompt: without payload; above, where there are several: the port",
     );
     for input in [inputs.time_ns, inputs.identification_load, inputs.identification] {
         input.ignore(); // Without time stamps or IPv4 nobody reads them.

@@ -42,6 +42,8 @@ pub struct Icrc {
     pub ipv6: bool,
     /// Frames may have a VLAN tag.
     pub vlan: bool,
+    /// Insertion: bits of `tuser` above the others, constant over a frame, which leave as they come.
+    pub sideband: u32,
 }
 
 /// Why there is no such block.
@@ -62,6 +64,7 @@ impl From<&NicConfig> for Icrc {
             ipv4: config.wire.ipv4,
             ipv6: config.wire.ipv6,
             vlan: config.wire.vlan,
+            sideband: crate::header_builder::port_sideband(config),
         }
     }
 }
@@ -182,7 +185,7 @@ impl Frames {
 ///
 /// `s_axis` takes frames with 4 zero bytes in the place of the ICRC and 2 modulo 4 bytes in all; `tuser[0]` of the last beat: bad,
 /// `tuser[1]`: IPv6, `tuser[2]`: VLAN tag, `tuser[3]`: prompt, constant over a frame. `m_axis` gives them with the ICRC; `tuser[0]`: bad,
-/// `tuser[1]`: prompt. A prompt frame that comes without a gap leaves without one. A bad frame stays bad and keeps its number of beats; its
+/// `tuser[1]`: prompt. What stands above these bits ([`Icrc::sideband`]) is passed on. A prompt frame that comes without a gap leaves without one. A bad frame stays bad and keeps its number of beats; its
 /// last 4 bytes are anything, and a length that is not 2 modulo 4 becomes so. `count_frames` counts the frames given.
 ///
 /// # Errors
@@ -192,7 +195,12 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let width = icrc.data_width;
     let words = width / 32;
     let frames = icrc.frames(Ends::WholeWords);
-    let m = context.module(&frames.module_name(""));
+    let sideband = icrc.sideband;
+    let suffix = match sideband {
+        0 => String::new(),
+        bits => format!("_s{bits}"),
+    };
+    let m = context.module(&(frames.module_name("") + &suffix));
     m.doc(&format!(
         "Puts the ICRC into the last 4 bytes of each frame. A beat leaves {} clocks after it came, one of a frame whose last beat has 2\n\
          bytes {}; one that is not the last of its frame waits for the next one, too. Up to {DEPTH} beats are inside. The CRC runs freely\n\
@@ -205,14 +213,17 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
         m,
         "s_axis",
         width,
-        user_in,
+        user_in + sideband,
         "frames with zeros in the place of the ICRC",
     );
-    let output = AxiStream::master(m, "m_axis", width, user_out, "frames with their ICRC");
-    let _ = input
+    let output = AxiStream::master(m, "m_axis", width, user_out + sideband, "frames with their ICRC");
+    let above = if sideband > 0 { "; above: passed on" } else { "" };
+    let _ = input.user.doc(&format!(
+        "bit 0: bad (last beat), bit 1: IPv6, bit 2: VLAN tag, bit 3: prompt{above}"
+    ));
+    let _ = output
         .user
-        .doc("bit 0: bad (last beat), bit 1: IPv6, bit 2: VLAN tag, bit 3: prompt");
-    let _ = output.user.doc("bit 0: bad (last beat), bit 1: prompt");
+        .doc(&format!("bit 0: bad (last beat), bit 1: prompt{above}"));
 
     let occupancy = m
         .reg("occupancy", index_width(u64::from(DEPTH) + 1))
@@ -235,6 +246,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let held_bad = m.reg("held_bad", 1);
     let held_vlan = m.reg("held_vlan", 1);
     let held_prompt = m.reg("held_prompt", 1);
+    let held_sideband = (sideband > 0).then(|| m.reg("held_sideband", sideband));
     let held_count = m
         .reg("held_count", frames.count_width())
         .doc("n for 4n + 2 bytes; ones unless last");
@@ -243,6 +255,9 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
         held_bad.set(input.user.bit(0));
         held_vlan.set(input.user.bit(2));
         held_prompt.set(input.user.bit(3));
+        if let Some(held) = held_sideband {
+            held.set(input.user.part(user_in, sideband));
+        }
         held_count.set(word_count(&input) | (!input.last).repeat(frames.count_width()));
     });
     let push = (held & (held_last | taken)).named("push");
@@ -263,7 +278,9 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
 
     let pop = m.wire("pop", 1);
     let begins_icrc = (held_last | ends_in_next).named("begins_icrc");
-    let word = cat_lsb_first(&[held_last, held_bad, held_prompt, begins_icrc, held_count, place]);
+    let mut word = vec![held_last, held_bad, held_prompt, begins_icrc, held_count, place];
+    word.extend(held_sideband);
+    let word = cat_lsb_first(&word);
     let memory = |name: &str, width| m.memory(name, DEPTH, width).style(MemoryStyle::Distributed);
     let (beats, marks) = (memory("beats", width), memory("marks", word.width()));
     let write = pointer(m, "write", push);
@@ -274,6 +291,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let [last, bad, prompt, takes_crc] = [0, 1, 2, 3].map(|bit| mark.bit(bit));
     let count = mark.part(4, frames.count_width());
     let place = mark.part(4 + frames.count_width(), words + 1);
+    let sideband_now = held_sideband.map(|_| mark.part(5 + frames.count_width() + words, sideband));
 
     // A CRC that comes in the clock in which its last beat leaves goes by its memory.
     let crcs = memory("crcs", 32);
@@ -321,6 +339,7 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
     let out_last = m.reg("m_last", 1);
     let out_bad = m.reg("m_bad", 1);
     let out_prompt = m.reg("m_prompt", 1);
+    let out_sideband = sideband_now.map(|now| (m.reg("m_sideband", sideband), now));
     m.when(load, || {
         full.set(leaves);
         out_data.set(insert(data, crc, place));
@@ -328,11 +347,16 @@ pub fn icrc<'a>(context: &'a Context, icrc: &Icrc) -> Result<Definition<'a>, Icr
         out_last.set(last);
         out_bad.set(bad);
         out_prompt.set(prompt);
+        if let Some((out, now)) = out_sideband {
+            out.set(now);
+        }
     });
     output.data.set(out_data);
     output.keep.set(out_keep);
     output.last.set(out_last);
-    output.user.set(cat_lsb_first(&[out_bad, out_prompt]));
+    let mut user = vec![out_bad, out_prompt];
+    user.extend(out_sideband.map(|(out, _)| out));
+    output.user.set(cat_lsb_first(&user));
     output.valid.set(full);
 
     count_when(m, Counter("frames", "frames given"), output.fires() & out_last);

@@ -7,6 +7,7 @@ use crate::ack_engine::ack_engine;
 use crate::counter::export_counters;
 use crate::fields::Fields;
 use crate::icrc::{Icrc, icrc_check};
+use crate::joints::{has_port, join, join_axi, pass_in, pass_in_axi, pass_out, pass_out_axi, port_of};
 use crate::memory_regions::memory_regions;
 use crate::packet_buffer::{PacketBuffer, packet_buffer};
 use crate::packet_parser::{PacketParser, packet_parser};
@@ -195,50 +196,6 @@ fn observe<'a>(m: Module<'a>, sequenced: Stream<'a>, fires: [Signal<'a>; 7]) {
     order.data.set(cat_lsb_first(&[packet, fires]).zero_extend(taken::BITS));
     order.valid.set(fires.any());
     order.ready.ignore();
-}
-
-fn join<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {
-    Stream::from_instance(from, output).connect(Stream::into_instance(to, input));
-}
-
-fn join_axi<'a>(from: InstanceHandle<'a>, output: &str, to: InstanceHandle<'a>, input: &str) {
-    AxiStream::from_instance(from, output).connect(AxiStream::into_instance(to, input));
-}
-
-fn has_port(block: InstanceHandle<'_>, name: &str) -> bool {
-    block.definition().ports().iter().any(|port| port.name == name)
-}
-
-/// Width and documentation of a block's port.
-fn port_of(block: InstanceHandle<'_>, name: &str) -> (u32, String) {
-    let ports = block.definition().ports();
-    let port = ports
-        .iter()
-        .find(|port| port.name == name)
-        .unwrap_or_else(|| panic!("{} has no port {name}", block.definition().name()));
-    (port.width, port.doc.clone())
-}
-
-fn pass_in<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
-    let (width, doc) = port_of(block, &format!("{port}_tdata"));
-    Stream::slave(m, name, width, &doc).connect(Stream::into_instance(block, port));
-}
-
-fn pass_out<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
-    let (width, doc) = port_of(block, &format!("{port}_tdata"));
-    Stream::from_instance(block, port).connect(Stream::master(m, name, width, &doc));
-}
-
-fn pass_in_axi<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
-    let (width, doc) = port_of(block, &format!("{port}_tdata"));
-    let (user, _) = port_of(block, &format!("{port}_tuser"));
-    AxiStream::slave(m, name, width, user, &doc).connect(AxiStream::into_instance(block, port));
-}
-
-fn pass_out_axi<'a>(m: Module<'a>, block: InstanceHandle<'a>, port: &str, name: &str) {
-    let (width, doc) = port_of(block, &format!("{port}_tdata"));
-    let (user, _) = port_of(block, &format!("{port}_tuser"));
-    AxiStream::from_instance(block, port).connect(AxiStream::master(m, name, width, user, &doc));
 }
 
 /// Passes on the inputs of a block that are no streams: time, pacing, DSCPs.

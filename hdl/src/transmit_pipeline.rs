@@ -116,7 +116,13 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
         "u_frame_fifo",
         prompt_frame_fifo(context, width, 1, config.frame_fifo_beats()),
     );
-    AxiStream::from_instance(icrc, "m_axis").connect(AxiStream::into_instance(fifo, "s_axis"));
+    // There is one port here: which one a descriptor says is not looked at.
+    let frames_built = AxiStream::from_instance(icrc, "m_axis");
+    let frames_built = AxiStream {
+        user: frames_built.user.part(0, 2),
+        ..frames_built
+    };
+    frames_built.connect(AxiStream::into_instance(fifo, "s_axis"));
 
     // Frames of the pipeline and of the host leave in turn. While one of the host leaves, all others are stored.
     let multiplexer = m.instance("u_packet_multiplexer", packet_multiplexer(context, 2, width, 1));

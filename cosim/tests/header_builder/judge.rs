@@ -62,26 +62,32 @@ fn time_of(
     seen.unwrap_or(begin)
 }
 
-/// Frames and counters of the golden model for what the block accepted.
-fn golden(config: &NicConfig, scenario: &Scenario, outcome: &Outcome) -> (Vec<GoldenFrame>, Counters) {
+/// Frames of the golden model, each with its port, and its counters for what the block accepted.
+fn golden(config: &NicConfig, scenario: &Scenario, outcome: &Outcome) -> (Vec<(GoldenFrame, u8)>, Counters) {
     let mut model = HeaderBuilder::new(Config::from(config));
     model.load_identification(scenario.identification);
     let received = outcome.received("m_axis");
-    let mut frames: Vec<GoldenFrame> = vec![];
+    let mut frames: Vec<(GoldenFrame, u8)> = vec![];
     for (cycle, accepted) in accepted(scenario, outcome) {
         let next = received.get(frames.len());
         let time = |model: &HeaderBuilder, descriptor| time_of(descriptor, model.template(descriptor.qpn), cycle, next);
-        let frame = match accepted {
+        let (frame, port) = match accepted {
             Accepted::Template(template) => {
                 model.write_template(template);
-                None
+                continue;
             }
             Accepted::Data(Packet {
                 descriptor, payload, ..
-            }) => model.build(descriptor, payload, time(&model, descriptor)),
-            Accepted::Control(descriptor) => model.build_control(descriptor, time(&model, descriptor)),
+            }) => (
+                model.build(descriptor, payload, time(&model, descriptor)),
+                descriptor.port,
+            ),
+            Accepted::Control(descriptor) => (
+                model.build_control(descriptor, time(&model, descriptor)),
+                descriptor.port,
+            ),
         };
-        frames.extend(frame);
+        frames.extend(frame.map(|frame| (frame, port)));
     }
     (frames, *model.counters())
 }
@@ -97,7 +103,10 @@ fn observed(frame: &spraynic_cosim::Received) -> GoldenFrame {
 
 pub(super) fn check(index: usize, scenario: &Scenario) -> Result<(), TestCaseError> {
     let checks = SinkChecks {
-        constant_user: 0b1110,
+        constant_user: match configs()[index].paths.ports {
+            1 => 0b1110,
+            _ => 0b111_1110,
+        },
         ..SinkChecks::default()
     };
     judge(index, scenario, &run(index, scenario, checks))
@@ -107,7 +116,9 @@ pub(super) fn judge(index: usize, scenario: &Scenario, outcome: &Outcome) -> Res
     let config = &configs()[index];
     let (expected, counters) = golden(config, scenario, outcome);
     let received = outcome.received("m_axis");
-    for (place, (golden, rtl)) in expected.iter().zip(received).enumerate() {
+    for (place, ((golden, port), rtl)) in expected.iter().zip(received).enumerate() {
+        let is_led = if config.paths.ports > 1 { u64::from(*port) } else { 0 };
+        prop_assert_eq!(rtl.user >> 4, is_led, "port of frame {}", place);
         prop_assert!(
             golden.agrees_with(&observed(rtl)),
             "frame {}\n{:02x?}\n{:02x?}",

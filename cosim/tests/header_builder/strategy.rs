@@ -112,6 +112,7 @@ fn descriptor(config: &NicConfig, payload: bool) -> impl Strategy<Value = Packet
                 stamp,
                 extension_words,
                 entropy,
+                port: (psn & 7) as u8,
                 payload_length,
                 local_key: entropy ^ psn,
                 local_address,

@@ -205,6 +205,10 @@ pub(super) fn accept<'a>(
         timestamped: fields.get("timestamped"),
         mrc: fields.get("mrc"),
         becn: fields.get("becn"),
+        port: match geometry.has_port {
+            true => fields.get("port"),
+            false => m.lit(0, 3),
+        },
         stamp: match geometry.time_stamps {
             true => fields.get("stamp"),
             false => m.lit(0, 2),

@@ -95,6 +95,8 @@ pub(super) struct Geometry {
     pub(super) max_payload: u32,
     /// Time stamps are put in.
     pub(super) time_stamps: bool,
+    /// Frames are led to one of several ports.
+    pub(super) has_port: bool,
 }
 
 impl Geometry {
@@ -114,6 +116,7 @@ impl Geometry {
             payload_extension_words: words(config.payload_extension_lengths()),
             max_payload: wire.max_mtu,
             time_stamps: config.has_profile(Profile::Solar) || config.has_profile(Profile::Mrc),
+            has_port: super::port_sideband(config) > 0,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Beat<'a> {
     pub(super) last: Signal<'a>,
     /// Words of the last beat, less 2 bytes.
     pub(super) last_words: Signal<'a>,
-    /// `tuser`: bad, IPv6, VLAN, prompt.
+    /// `tuser`: bad, IPv6, VLAN, prompt; the port, where there are several.
     pub(super) user: Signal<'a>,
     /// Of a frame without payload: it is surely good, and nothing makes it wait.
     pub(super) prompt: Signal<'a>,
@@ -159,7 +159,7 @@ pub(super) fn sequencer<'a>(
     let flag = |name: &str, text: &str, value: Signal<'a>| match value.constant() {
         Some(_) => value,
         None => {
-            let flag = m.reg(name, 1).doc(text);
+            let flag = m.reg(name, value.width()).doc(text);
             m.when(free, || flag.set(value));
             flag
         }
@@ -180,6 +180,7 @@ pub(super) fn sequencer<'a>(
         flag("frame_ipv6", "IPv6", template.ipv6),
         flag("frame_vlan", "VLAN tag", template.vlan),
     );
+    let port = flag("frame_port", "port by which it leaves", taken.port);
     let frame = announced(m, geometry, taken, &lengths, free);
 
     // What is left of it.
@@ -309,7 +310,10 @@ pub(super) fn sequencer<'a>(
         data_end: frame.data_end,
         last,
         last_words: frame.last_words,
-        user: cat_lsb_first(&[bad, ipv6, vlan, !frame.has_payload]),
+        user: match geometry.has_port {
+            true => cat_lsb_first(&[bad, ipv6, vlan, !frame.has_payload, port]),
+            false => cat_lsb_first(&[bad, ipv6, vlan, !frame.has_payload]),
+        },
         prompt: !frame.has_payload,
     }
 }

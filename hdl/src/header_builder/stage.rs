@@ -49,6 +49,7 @@ stage! {
         timestamped: "BTH ts";
         mrc: "mrc bit order of BTH byte 1";
         becn: "BTH BECN";
+        port: "port by which the frame leaves";
         stamp: "where the time stamp goes";
         entropy: "entropy value, as far as headers carry it";
         payload_length: "bytes of payload";

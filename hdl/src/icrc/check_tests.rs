@@ -11,6 +11,7 @@ const ALL: Icrc = Icrc {
     ipv4: true,
     ipv6: true,
     vlan: true,
+    sideband: 0,
 };
 
 /// A frame of so many bytes whose last 4 are what a CRC over the rest gives, however short it is.
@@ -152,6 +153,7 @@ fn blocks_for_fewer_kinds_of_frames_are_right_too() {
                 ipv4,
                 ipv6,
                 vlan,
+                sideband: 0,
             };
             let kinds = icrc.frames(Ends::Anywhere).kinds();
             let frames: Vec<FrameToCheck> = (56..140)

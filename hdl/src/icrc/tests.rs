@@ -114,6 +114,7 @@ const ALL: Icrc = Icrc {
     ipv4: true,
     ipv6: true,
     vlan: true,
+    sideband: 0,
 };
 
 /// Every end of a frame in a beat, for every kind of frame, in random order.
@@ -170,6 +171,7 @@ fn blocks_for_fewer_kinds_of_frames_are_right_too() {
                     ipv4,
                     ipv6,
                     vlan,
+                    sideband: 0,
                 },
                 80,
             );
