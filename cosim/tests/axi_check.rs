@@ -12,7 +12,7 @@ use spraynic_config::descriptor::{Descriptor, PayloadRequest, PayloadWrite, Queu
 use spraynic_config::registers::RegisterMap;
 use spraynic_config::{NicConfig, Preset};
 use spraynic_hdl::write_data::WriteData;
-use spraynic_hdl::{axi_read_master, axi_write_master, payload_writer, register_file};
+use spraynic_hdl::{axi_read_master, axi_write_master, payload_writer, register_file, spraynic_nic};
 use spraynic_rtl::{AxiStream, Context, Definition, Stream};
 
 /// Bytes of the memory, as in scripts/tests/axi_memory.py.
@@ -248,13 +248,13 @@ fn a_read_of_a_wrong_address_is_found() {
 /// The check of registers against a map, which is the block's own or is not.
 fn run_registers(name: &str, map: &RegisterMap) -> (Option<i32>, String) {
     let context = Context::new();
-    let block = register_file::register_file(&context, &register_file::register_map(&narrow()));
+    let block = register_file::register_file(&context, &spraynic_nic::register_map(&narrow()));
     call("axi_registers", &directory(name), block, &map.json())
 }
 
 #[test]
 fn a_bus_master_finds_what_the_map_says() {
-    let (status, said) = run_registers("axi_check_registers", &register_file::register_map(&narrow()));
+    let (status, said) = run_registers("axi_check_registers", &spraynic_nic::register_map(&narrow()));
     println!("{said}");
     assert_eq!(status, Some(0), "{said}");
 }
@@ -262,7 +262,7 @@ fn a_bus_master_finds_what_the_map_says() {
 /// The check can fail: a register that stands elsewhere than the map says is found.
 #[test]
 fn a_wrong_map_is_found() {
-    let mut map = register_file::register_map(&narrow());
+    let mut map = spraynic_nic::register_map(&narrow());
     let place = map
         .registers
         .iter()

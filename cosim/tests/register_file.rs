@@ -11,7 +11,8 @@ use spraynic_config::registers::{ADDRESS_BITS, REGISTER_BYTES, Register, Registe
 use spraynic_config::{NicConfig, Preset};
 use spraynic_cosim::{Bench, Frame, Limits, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::register_file::{Ports, RegisterFile};
-use spraynic_hdl::register_file::{register_file, register_map};
+use spraynic_hdl::register_file::register_file;
+use spraynic_hdl::spraynic_nic::register_map;
 use spraynic_rtl::{Context, Definition, Stream, cat_lsb_first};
 
 /// Nanoseconds in cycle 0: the upper half changes in the middle of a run.

@@ -9,11 +9,9 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use spraynic_config::NicConfig;
 use spraynic_config::registers::{ADDRESS_BITS, CounterPort, OwnCounter, REGISTER_BYTES, RegisterMap, Role};
 use spraynic_rtl::{Context, Definition, Module, Signal};
 
-use crate::{axi_read_master, axi_write_master, path_monitor, receive_pipeline, spray_scheduler, transmit_pipeline};
 use descriptors::Descriptors;
 use write::Write;
 
@@ -40,24 +38,6 @@ pub fn counters_of(prefix: &str, block: Definition<'_>) -> Vec<CounterPort> {
             Some(CounterPort { name, doc: port.doc })
         })
         .collect()
-}
-
-/// The registers of a NIC of this configuration: its blocks are asked which counters they have.
-#[must_use]
-pub fn register_map(config: &NicConfig) -> RegisterMap {
-    let context = Context::new();
-    let counters = [
-        counters_of("transmit", transmit_pipeline::transmit_pipeline(&context, config)),
-        counters_of("receive", receive_pipeline::receive_pipeline(&context, config)),
-        counters_of("send_path_monitor", path_monitor::path_monitor(&context, config)),
-        counters_of(
-            "send_spray_scheduler",
-            spray_scheduler::spray_scheduler(&context, config),
-        ),
-        counters_of("memory_read", axi_read_master::axi_read_master(&context, config)),
-        counters_of("memory_write", axi_write_master::axi_write_master(&context, config)),
-    ];
-    RegisterMap::new(config, &counters.concat())
 }
 
 /// The block for these registers.

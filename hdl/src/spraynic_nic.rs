@@ -22,7 +22,7 @@ use crate::axi_write_master::{self, axi_write_master};
 use crate::frame_fifo::frame_fifo;
 use crate::header_builder::header_builder;
 use crate::icrc::{Icrc, icrc};
-use crate::joints::{drain, from, has_stream, join, pass_out};
+use crate::joints::{drain, from, has_stream, into, join, pass_out};
 use crate::packet_multiplexer::packet_multiplexer;
 use crate::packet_slicer::packet_slicer_slices;
 use crate::path_monitor::path_monitor;
@@ -40,10 +40,10 @@ use crate::work_queue::work_queue;
 pub const NAME: &str = "spraynic_nic";
 
 /// A block inside: its place, which is the first part of its counters' names, and its module.
-type Part<'a> = (&'static str, Definition<'a>);
+pub(crate) type Part<'a> = (&'static str, Definition<'a>);
 
 /// The blocks inside but `register_file`, which shows the counters of all.
-fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a>> {
+pub(crate) fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a>> {
     let icrc = icrc(context, &Icrc::from(config)).expect("a valid configuration has an icrc");
     let ports = port_multiplexer(context, &PortMultiplexer::from(config));
     let receive = receive_pipeline(context, config);
@@ -189,9 +189,13 @@ pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<
 
     let direct = transmit::untracked(m, "response_of_roce", from(receive, "m_axis_response"));
     let mut packets = vec![from(blocks.at("send_packet_slicer"), "m_axis"), direct];
-    if let Some(responses) = blocks.find("send_response_queue") {
-        join(receive, "m_axis_message", responses, "s_axis");
-        packets.push(from(responses, "m_axis"));
+    match blocks.find("send_response_queue") {
+        Some(responses) => {
+            join(receive, "m_axis_message", responses, "s_axis");
+            packets.push(from(responses, "m_axis"));
+        }
+        None if has_stream(receive, "m_axis_message") => drain(from(receive, "m_axis_message")),
+        None => {}
     }
     transmit::packets(m, config, &blocks, &packets);
     let probes = probe::probes(m, from(blocks.at("send_path_monitor"), "m_axis_probe"));
@@ -224,12 +228,7 @@ pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<
         Completion::width(),
         "Completion of a work request or a receive request",
     ));
-    pass_out(
-        m,
-        blocks.at("send_retransmit_engine"),
-        "m_axis_timeout",
-        "m_axis_timeout",
-    );
+    events(m, &blocks);
     // For models that follow the order, and for path management that is not there yet.
     for unread in [
         "m_axis_event",
@@ -242,6 +241,29 @@ pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<
         }
     }
     m.finish()
+}
+
+/// What happened, for logs and monitors: streams that never wait.
+fn events<'a>(m: Module<'a>, blocks: &Blocks<'a>) {
+    let engine = blocks.at("send_retransmit_engine");
+    pass_out(m, engine, "m_axis_timeout", "m_axis_timeout");
+    let event = |name: &str, doc: &str, seen: Stream<'a>| {
+        let doc = format!("event: {doc}; tready is not looked at");
+        let event = Stream::master(m, name, seen.data.width(), &doc);
+        event.data.set(seen.data);
+        event.valid.set(seen.fires());
+        event.ready.ignore();
+    };
+    event(
+        "m_axis_sent",
+        "SentPacket of a packet that takes a place in a window",
+        into(engine, "s_axis_sent"),
+    );
+    event(
+        "m_axis_progress",
+        "SendProgress, how far a sequence space of a queue pair has come",
+        from(engine, "m_axis_progress"),
+    );
 }
 
 /// Frames of all ports come to the receive path one behind the other. Where there are several, a frame waits until it is whole.

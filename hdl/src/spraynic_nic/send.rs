@@ -135,7 +135,7 @@ pub(super) fn verdicts<'a>(m: Module<'a>, blocks: &Blocks<'a>, answers: Stream<'
         progress,
         space,
         into(work, "s_axis_progress"),
-        { responses.map(|block| into(block, "s_axis_progress")) },
+        responses.map(|block| into(block, "s_axis_progress")),
     );
     let resend = from(engine, "m_axis_resend");
     let space = Fields::unpack::<Resend>(resend.data).get("space");
