@@ -105,10 +105,8 @@ impl<'a> Blocks<'a> {
         for (path, definition) in all {
             let instance = m.instance(&format!("u_{path}"), definition);
             for port in definition.ports() {
-                if let Some(name) = port.name.strip_prefix("count_") {
-                    if port.output {
-                        counters.insert(format!("{path}_{name}"), instance.output(&port.name));
-                    }
+                if let (Some(name), true) = (port.name.strip_prefix("count_"), port.output) {
+                    counters.insert(format!("{path}_{name}"), instance.output(&port.name));
                 }
             }
             instances.push((path, instance));
