@@ -10,7 +10,7 @@ use serde::Serialize;
 use spraynic_cosim::transmit::campaign::{Campaign, CampaignError, Difference, Step, Totals};
 use spraynic_cosim::transmit::strategy::Size;
 use spraynic_cosim::{Builder, Limits};
-use spraynic_hdl::catalogue::TOP;
+use spraynic_hdl::transmit_pipeline::NAME as TOP;
 
 use crate::error::{CliError, Verdict};
 use crate::library;

@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use spraynic_config::registers::RegisterMap;
 use spraynic_config::{NicConfig, Resolved, descriptor};
+use spraynic_hdl::state_bits::StateBits;
 
 use crate::error::{CliError, Verdict};
 use crate::generate::directory::GeneratedFile;
@@ -51,6 +52,8 @@ pub(crate) struct Design {
     pub(crate) files: Vec<(String, String)>,
     /// Its registers, if it has some.
     pub(crate) registers: Option<RegisterMap>,
+    /// What it keeps of each queue pair; of the whole NIC alone.
+    pub(crate) state_bits: Vec<StateBits>,
 }
 
 /// A block that can be generated.
@@ -75,9 +78,21 @@ struct Report<'a> {
     out: &'a str,
     top: &'a str,
     line_rate: &'a str,
+    /// Bits in memories for each queue pair, of the whole NIC.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state_bits: Vec<StateReport<'a>>,
     files: Vec<FileReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_aside: Option<String>,
+}
+
+/// Bits in memories for one queue pair.
+#[derive(Debug, Serialize)]
+struct StateReport<'a> {
+    block: &'a str,
+    every: u64,
+    sending: u64,
+    reordering: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,6 +133,16 @@ impl GenerateCommand {
             out: &shown,
             top: &design.top,
             line_rate: &line_rate,
+            state_bits: design
+                .state_bits
+                .iter()
+                .map(|row| StateReport {
+                    block: &row.block,
+                    every: row.every,
+                    sending: row.sending,
+                    reordering: row.reordering,
+                })
+                .collect(),
             files: files
                 .iter()
                 .map(|file| FileReport {
@@ -167,7 +192,29 @@ fn print_table(out: &mut impl std::io::Write, report: &Report<'_>) -> std::io::R
         "",
         report.files.len()
     )?;
-    writeln!(out, "{}", report.line_rate)
+    writeln!(out, "{}", report.line_rate)?;
+    print_state(out, &report.state_bits)
+}
+
+/// What a queue pair takes in memories, by block.
+fn print_state(out: &mut impl std::io::Write, rows: &[StateReport<'_>]) -> std::io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nBits in memories for each queue pair     every  + sending  + reordering"
+    )?;
+    let mut sums = (0, 0, 0);
+    for row in rows {
+        writeln!(
+            out,
+            "{:36} {:>9} {:>10} {:>13}",
+            row.block, row.every, row.sending, row.reordering
+        )?;
+        sums = (sums.0 + row.every, sums.1 + row.sending, sums.2 + row.reordering);
+    }
+    writeln!(out, "{:36} {:>9} {:>10} {:>13}", "all", sums.0, sums.1, sums.2)
 }
 
 /// All files of the directory, in the order of the table.

@@ -3,6 +3,8 @@
 use spraynic_config::NicConfig;
 use spraynic_cosim::ModelSource;
 use spraynic_hdl::EmitError;
+use spraynic_hdl::catalogue::TOP;
+use spraynic_hdl::state_bits::state_bits;
 use spraynic_rtl::Context;
 
 use crate::error::CliError;
@@ -36,6 +38,10 @@ impl Library for Hdl {
             top,
             files: files.into_iter().map(|file| (file.name, file.text)).collect(),
             registers: spraynic_hdl::registers(config, block),
+            state_bits: match block {
+                None | Some(TOP) => state_bits(config),
+                Some(_) => vec![],
+            },
         })
     }
 }

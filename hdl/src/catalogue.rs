@@ -15,8 +15,8 @@ use crate::{
     work_queue,
 };
 
-/// The block that holds all others of the transmit path.
-pub const TOP: &str = "transmit_pipeline";
+/// The block that holds all others.
+pub const TOP: &str = spraynic_nic::NAME;
 
 type Build = for<'a> fn(&'a Context, &NicConfig) -> Definition<'a>;
 
@@ -213,12 +213,12 @@ static BLOCKS: &[Block] = &[
         build: |context, config| register_file::register_file(context, &spraynic_nic::register_map(config)),
     },
     Block {
-        name: TOP,
+        name: transmit_pipeline::NAME,
         description: "the whole transmit path: work requests and payload in, frames for the MAC out",
         build: |context, config| transmit_pipeline::transmit_pipeline(context, config),
     },
     Block {
-        name: spraynic_nic::NAME,
+        name: TOP,
         description: "the whole NIC: ports, memory, registers, requests and completions",
         build: spraynic_nic::spraynic_nic,
     },
@@ -266,7 +266,7 @@ pub fn emit(config: &NicConfig, block: Option<&str>) -> Result<Vec<VerilogFile>,
 #[must_use]
 pub fn registers(config: &NicConfig, block: Option<&str>) -> Option<RegisterMap> {
     let name = block.unwrap_or(TOP);
-    [register_file::NAME, spraynic_nic::NAME]
+    [register_file::NAME, TOP]
         .contains(&name)
         .then(|| spraynic_nic::register_map(config))
 }

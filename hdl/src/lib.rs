@@ -39,6 +39,7 @@ pub mod round_robin_arbiter;
 pub mod skid_buffer;
 pub mod spray_scheduler;
 pub mod spraynic_nic;
+pub mod state_bits;
 mod state_table;
 pub mod stream_fifo;
 mod stream_fork;

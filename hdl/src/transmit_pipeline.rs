@@ -18,6 +18,9 @@ use spraynic_config::descriptor::{
 };
 use spraynic_rtl::{AxiStream, Context, Definition, Module, Stream, cat};
 
+/// Name of the block.
+pub const NAME: &str = "transmit_pipeline";
+
 /// The pipeline for this configuration.
 #[must_use]
 pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {

@@ -573,6 +573,36 @@ impl Definition<'_> {
         self.context.data(self.index).name.clone()
     }
 
+    /// Its instances by their names, in the order in which they were made.
+    #[must_use]
+    pub fn instances(&self) -> Vec<(String, Self)> {
+        let data = self.context.data(self.index);
+        let instances = data.instances.iter().map(|instance| {
+            let definition = Definition {
+                index: instance.module,
+                ..*self
+            };
+            (instance.name.clone(), definition)
+        });
+        instances.collect()
+    }
+
+    /// Bits of all memories inside, those of its instances too.
+    #[must_use]
+    pub fn memory_bits(&self) -> u64 {
+        let own = self.context.data(self.index);
+        let own = own
+            .memories
+            .iter()
+            .map(|memory| u64::from(memory.depth) * u64::from(memory.width));
+        own.sum::<u64>()
+            + self
+                .instances()
+                .iter()
+                .map(|(_, inside)| inside.memory_bits())
+                .sum::<u64>()
+    }
+
     /// Its ports as the Verilog has them: `clk` and `rst` (where something uses them) first.
     #[must_use]
     pub fn ports(&self) -> Vec<Port> {
