@@ -75,6 +75,8 @@ fn packet() -> impl Strategy<Value = (PayloadWrite, Vec<u8>)> {
                 has_immediate,
                 solicited,
             ] = flags;
+            let marker = numbers[5] >> 16 & 15 == 0;
+            let length = if marker { 0 } else { length };
             let packet = PayloadWrite {
                 qpn,
                 opcode,
@@ -94,13 +96,14 @@ fn packet() -> impl Strategy<Value = (PayloadWrite, Vec<u8>)> {
                 entropy: numbers[2] >> 12,
                 has_immediate,
                 solicited,
+                marker,
+                closed: marker && numbers[5] >> 20 & 1 == 1,
                 status: (numbers[5] >> 8 & 3) as u8,
                 byte_count: numbers[3],
                 immediate: numbers[4],
                 cookie: wide[0],
                 compare: wide[1],
                 swap_add: wide[2],
-                ..PayloadWrite::default()
             };
             (packet, blocks::bytes(length, wide[0]))
         })

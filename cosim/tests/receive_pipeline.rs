@@ -6,6 +6,8 @@ mod common;
 mod coverage;
 #[path = "receive_pipeline/hostile.rs"]
 mod hostile;
+#[path = "receive_pipeline/reopening.rs"]
+mod reopening;
 #[path = "receive_pipeline/sharing.rs"]
 mod sharing;
 

@@ -117,13 +117,16 @@ fn request() -> impl Strategy<Value = PayloadWrite> {
             [answer, silent, duplicate, wide],
             (psn, address, compare, swap_add, entropy, syndrome),
         )| {
+            // One in 16 of what asks for nothing is a marker.
+            let marker = opcode == 0x0A && syndrome & 15 == 0;
             let execute = opcode != 0x0A;
             let atomic = matches!(opcode, 0x13 | 0x14);
             PayloadWrite {
                 qpn,
                 opcode,
                 address: if atomic { (address % 16) * 8 } else { address },
-                answer: answer || !execute,
+                answer: (answer || !execute) && !marker,
+                marker,
                 execute,
                 psn: if atomic { psn } else { (address & 0xFF_FFFF) as u32 },
                 syndrome,
@@ -286,7 +289,7 @@ fn check(config: &NicConfig, scenario: &Scenario) -> Result<Outcome, TestCaseErr
                 Some(message) => messages.push(message),
                 None => packets.extend(given.packets),
             }
-            let queued = request.execute || request.profile == Profile::Roce.code();
+            let queued = request.execute || request.marker || request.profile == Profile::Roce.code();
             if queued { &mut executed } else { &mut at_once }.extend(given.answer);
         }
     }

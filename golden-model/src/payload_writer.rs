@@ -141,7 +141,8 @@ impl PayloadWriter {
         self.waiting.len()
     }
 
-    /// Takes a context write that `qp_lookup` passed on: a queue pair that does not receive is no longer failed.
+    /// Takes a context write that `qp_lookup` passed on: a queue pair that does not receive is no longer failed. (Its marker, behind the
+    /// packets of before, ends what those have made fail since.)
     pub fn write_context(&mut self, context: &QueuePairContext) {
         if !context.receives() {
             self.failed.remove(&context.qpn);
@@ -189,6 +190,9 @@ impl PayloadWriter {
                 self.failed.insert(packet.qpn);
             }
         }
+        if packet.marker && packet.closed {
+            self.failed.remove(&packet.qpn);
+        }
         let failed = refused || self.failed.contains(&packet.qpn);
         let packet = if failed { fail(packet, refused) } else { packet };
         let completion = packet.completion.then(|| {
@@ -197,7 +201,7 @@ impl PayloadWriter {
         });
         Some(Done {
             completion,
-            response: (packet.answer || packet.execute).then_some(packet),
+            response: (packet.answer || packet.execute || packet.marker).then_some(packet),
         })
     }
 }

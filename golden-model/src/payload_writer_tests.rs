@@ -162,6 +162,38 @@ fn a_packet_that_says_nothing_leaves_without_a_word() {
 }
 
 #[test]
+fn a_marker_leaves_behind_all_before_and_ends_what_failed_since_the_queue_pair_was_closed() {
+    let mut writer = writer();
+    let marker = PayloadWrite {
+        qpn: 1,
+        discard: true,
+        marker: true,
+        closed: true,
+        ..PayloadWrite::default()
+    };
+    let open = PayloadWrite {
+        closed: false,
+        ..marker
+    };
+    for packet in [packet(1, 1), marker, packet(1, 1), open, packet(1, 0)] {
+        writer.take(&packet, &b"a"[..packet.length.into()]);
+    }
+    writer.write_context(&QueuePairContext {
+        qpn: 1,
+        state: QueuePairState::Reset as u8,
+        ..QueuePairContext::default()
+    });
+    assert_eq!(writer.release(), None, "it waits for memory as any packet");
+    writer.written(true);
+    assert_eq!(response(writer.release()).syndrome, 0x63);
+    assert_eq!(response(writer.release()), marker, "and is not refused");
+    writer.written(false);
+    assert_eq!(response(writer.release()), packet(1, 1), "nothing has failed behind it");
+    assert_eq!(response(writer.release()), open);
+    assert_eq!(response(writer.release()), packet(1, 0));
+}
+
+#[test]
 fn a_refused_write_fails_its_queue_pair_until_it_stops_receiving() {
     let mut writer = writer();
     let quiet = PayloadWrite {

@@ -196,8 +196,27 @@ impl Responder {
 
     /// Takes a context write that `qp_lookup` passed on; of the context the state counts alone. A queue pair that no longer receives forgets its message and its MSN.
     /// RESET drops its receive requests, ERROR gives them back in order, INIT the one in use alone; what is given back is what this
-    /// gives. Between RTR and RTS nothing changes. A code that is no state counts as RESET.
+    /// gives. Between RTR and RTS nothing changes. A code that is no state counts as RESET. The last write is the marker of this context.
     pub fn write_context(&mut self, context: &QueuePairContext) -> Vec<PayloadWrite> {
+        let mut writes = self.close_or_open(context);
+        let mut marker = match QueuePairState::from_code(context.state) {
+            // One write gives back the receive request in use, and marks.
+            Some(QueuePairState::Init) => writes.pop(),
+            _ => None,
+        }
+        .unwrap_or(PayloadWrite {
+            qpn: context.qpn,
+            discard: true,
+            ..PayloadWrite::default()
+        });
+        marker.marker = true;
+        marker.closed = !context.receives();
+        writes.push(marker);
+        writes
+    }
+
+    /// What a context write changes; gives the receive requests that it gives back.
+    fn close_or_open(&mut self, context: &QueuePairContext) -> Vec<PayloadWrite> {
         let qpn = context.qpn;
         let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize) else {
             count(&mut self.counters.drop_context);

@@ -72,8 +72,15 @@ impl Nic {
         nic
     }
 
+    /// Writes the state, and gives what is given back, without the marker behind it.
     fn state(&mut self, state: QueuePairState) -> Vec<PayloadWrite> {
-        self.responder.write_context(&context(self.profile, state))
+        let mut writes = self.responder.write_context(&context(self.profile, state));
+        let last = writes.last_mut().expect("a marker");
+        assert!(last.marker, "the last write marks");
+        assert_eq!(last.closed, !state.receives());
+        (last.marker, last.closed) = (false, false);
+        writes.retain(|write| write.completion);
+        writes
     }
 
     fn post(&mut self, cookie: u64, length: u32) -> Posted {

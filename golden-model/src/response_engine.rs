@@ -150,8 +150,24 @@ impl ResponseEngine {
         });
     }
 
-    /// Takes a request whose writes, and all before, memory has: one that answers or executes. Execution goes before answer.
+    /// Takes a request whose writes, and all before, memory has: one that answers or executes, or a marker, which comes out as an answer when
+    /// all before is done. Execution goes before answer.
     pub fn take(&mut self, request: &PayloadWrite, memory: &mut impl AtomicMemory) -> Given {
+        if request.marker {
+            return Given {
+                packets: Packets::default(),
+                answer: Some(Answer {
+                    qpn: request.qpn,
+                    syndrome: request.syndrome,
+                    psn: request.psn,
+                    silent: true,
+                    marker: true,
+                    msn: request.msn,
+                    entropy: request.entropy,
+                    ..Answer::default()
+                }),
+            };
+        }
         if !request.execute {
             return if request.answer {
                 self.answer(request)

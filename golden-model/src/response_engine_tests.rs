@@ -87,6 +87,23 @@ fn headers(packet: &PacketDescriptor) -> &[u8] {
 }
 
 #[test]
+fn a_marker_comes_out_as_an_answer_without_a_packet_and_is_not_counted() {
+    let mut engine = engine(Profile::Roce);
+    let marker = PayloadWrite {
+        qpn: 1,
+        discard: true,
+        marker: true,
+        ..PayloadWrite::default()
+    };
+    let given = engine.take(&marker, &mut memory());
+    assert_eq!(given.packets.total(), 0);
+    let answer = given.answer.expect("it comes out");
+    assert!(answer.marker && answer.silent);
+    assert_eq!(answer.qpn, 1);
+    assert_eq!(engine.counters(), &Counters::default());
+}
+
+#[test]
 fn a_read_is_cut_at_the_mtu_with_aeth_at_its_ends() {
     let (packets, answer) = take(&mut engine(Profile::Roce), &read(Profile::Roce, 2049), &mut memory());
     let seen: Vec<_> = packets

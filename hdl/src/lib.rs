@@ -9,6 +9,7 @@ mod axi_bursts;
 pub mod axi_read_master;
 pub mod axi_write_master;
 pub mod catalogue;
+mod context_order;
 pub mod counter;
 pub mod extension;
 pub mod fields;

@@ -1,9 +1,10 @@
 //! `receive_pipeline`: frames from the MAC in; memory writes, completions, answers, control packets and the host's frames out.
 //!
-//! It joins the blocks and adds no rule of its own: who comes from where is in docs/src/interfaces.md, the theory of operation in
-//! `docs/src/blocks/receive_pipeline.md`.
+//! It joins the blocks and adds one rule of its own, for queue pairs that are opened again (`context_order`). Who comes from where is in
+//! docs/src/interfaces.md, the theory of operation in `docs/src/blocks/receive_pipeline.md`.
 
 use crate::ack_engine::ack_engine;
+use crate::context_order::{self, Passing};
 use crate::counter::export_counters;
 use crate::fields::Fields;
 use crate::icrc::{Icrc, icrc_check};
@@ -21,7 +22,7 @@ use crate::stream_fifo;
 use crate::stream_fork::fork;
 use crate::write_data::WriteData;
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::SequencedPacket;
+use spraynic_config::descriptor::{Answer, Descriptor, ReceivedPacket, SequencedPacket};
 use spraynic_rtl::{AxiStream, Context, Definition, InstanceHandle, Module, Signal, Stream, cat_lsb_first};
 
 /// Beats of payload that may go ahead of the descriptors, which take longer through `responder`: without them each packet would wait for the
@@ -60,14 +61,18 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     join(buffer, "m_axis_descriptor", lookup, "s_axis_descriptor");
     join(buffer, "m_axis_passed", lookup, "s_axis_passed");
     join_axi(buffer, "m_axis_payload", lookup, "s_axis_payload");
-    pass_in(m, lookup, "s_axis_context", "s_axis_context");
-    join(lookup, "m_axis_sequence", reorder, "s_axis_descriptor");
-    join_axi(lookup, "m_axis_sequence_payload", reorder, "s_axis_payload");
+    let (context_bits, context_doc) = port_of(lookup, "s_axis_context_tdata");
+    let contexts = Stream::slave(m, "s_axis_context", context_bits, &context_doc);
+    let sequence = Stream::from_instance(lookup, "m_axis_sequence");
+    sequence.connect(Stream::into_instance(reorder, "s_axis_descriptor"));
+    let sequence_payload = AxiStream::from_instance(lookup, "m_axis_sequence_payload");
+    sequence_payload.connect(AxiStream::into_instance(reorder, "s_axis_payload"));
     join(lookup, "m_axis_probe", acks, "s_axis_probe");
     pass_out(m, lookup, "m_axis_feedback", "m_axis_feedback");
     pass_out_axi(m, lookup, "m_axis_feedback_payload", "m_axis_feedback_payload");
     pass_out(m, lookup, "m_axis_endpoint", "m_axis_endpoint");
-    join(reorder, "m_axis_report", acks, "s_axis_report");
+    let reports = Stream::from_instance(reorder, "m_axis_report");
+    reports.connect(Stream::into_instance(acks, "s_axis_report"));
     pass_out(m, reorder, "m_axis_event", "m_axis_event");
     pass_out(m, acks, "m_axis", "m_axis_control");
     pass_out(m, acks, "m_axis_event", "m_axis_control_event");
@@ -82,7 +87,8 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     let regions = m.instance("u_memory_regions", memory_regions(context, config));
     let writer = m.instance("u_payload_writer", payload_writer(context, config));
     let engine = m.instance("u_response_engine", response_engine(context, config));
-    let sequenced = skid_buffer::register(m, "u_sequenced", Stream::from_instance(reorder, "m_axis"));
+    let given = Stream::from_instance(reorder, "m_axis");
+    let sequenced = skid_buffer::register(m, "u_sequenced", given);
     sequenced.connect(Stream::into_instance(responder, "s_axis"));
     let payload = AxiStream::from_instance(reorder, "m_axis_payload");
     stream_fifo::buffer_axi(m, "u_sequenced_payload_fifo", payload, PAYLOAD_FIFO_BEATS)
@@ -105,7 +111,13 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
     if has_port(engine, "m_axis_message_tdata") {
         pass_out(m, engine, "m_axis_message", "m_axis_message");
     }
-    join(engine, "m_axis_answer", acks, "s_axis_answer");
+    // Markers of context writes have come to their end.
+    let answers = Stream::from_instance(engine, "m_axis_answer");
+    let marker = Fields::unpack::<Answer>(answers.data).get("marker");
+    let answered = Stream::into_instance(acks, "s_axis_answer");
+    answered.data.set(answers.data);
+    answered.valid.set(answers.valid & !marker);
+    answers.ready.set(marker | answered.ready);
     if has_port(engine, "m_axis_atomic_read_tdata") {
         pass_out(m, engine, "m_axis_atomic_read", "m_axis_atomic_read");
         pass_in(m, engine, "s_axis_atomic_data", "s_axis_atomic_data");
@@ -122,10 +134,34 @@ pub fn receive_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Definit
         ("response_engine", engine),
     ];
     let names = takers.map(|(name, _)| name);
-    let copies = fork(m, Stream::from_instance(lookup, "m_axis_context"), &names);
-    for (copy, (_, taker)) in copies.iter().zip(takers) {
+    let passed_on = Stream::from_instance(lookup, "m_axis_context");
+    let copies = fork(m, passed_on, &names);
+    let has_payload = Fields::unpack::<ReceivedPacket>(sequence.data.part(0, ReceivedPacket::width()))
+        .get("payload_length")
+        .any();
+    let payload_due = context_order::payload_due(
+        m,
+        sequence.fires() & has_payload,
+        sequence_payload.fires() & sequence_payload.last,
+    );
+    let something_given = given.valid | payload.valid | sequenced.valid | payload_due;
+    let by_reorder = copies[0].fires();
+    for (copy, (name, taker)) in copies.into_iter().zip(takers) {
+        let copy = if name == "responder" {
+            context_order::behind_given(m, copy, by_reorder, something_given.named("something_given"))
+        } else {
+            copy
+        };
         copy.connect(Stream::into_instance(taker, "s_axis_context"));
     }
+    let passing = Passing {
+        offered: passed_on.valid,
+        passed_on: passed_on.fires(),
+        comes_out: answers.fires() & marker,
+        enters: sequence.fires(),
+        reported: reports.fires(),
+    };
+    context_order::admit(m, contexts, &passing).connect(Stream::into_instance(lookup, "s_axis_context"));
     let fires = |block: InstanceHandle<'a>, port: &str| Stream::into_instance(block, port).fires();
     observe(
         m,

@@ -32,6 +32,7 @@ bundle! {
         fetch_add: 1, "a FetchAdd";
         duplicate: 1, "roce: it was executed before";
         silent: 1, "an answer that is only recorded";
+        marker: 1, "a marker: it comes out as an answer, without a packet";
         mtu: 3, "MTU code";
         entropy: 20, "entropy value of the request";
         psn: 24, "PSN of the request";
@@ -125,7 +126,7 @@ pub fn response_engine<'a>(context: &'a Context, config: &NicConfig) -> Definiti
         "completion",
         "has_immediate",
         "solicited",
-        "reserved_0",
+        "closed",
         "status",
         "immediate",
         "cookie",
@@ -134,7 +135,7 @@ pub fn response_engine<'a>(context: &'a Context, config: &NicConfig) -> Definiti
     }
     let (execute, answer) = (request.get("execute"), request.get("answer"));
     let roce = request.get("profile").eq_lit(Profile::Roce.code());
-    let is_queued = (execute | (answer & roce)).named("is_queued");
+    let is_queued = (execute | (answer & roce) | request.get("marker")).named("is_queued");
     let queued = Stream::wires(m, "queued", Request::packed_width());
     queued.valid.set(requests.valid & is_queued);
     queued.data.set(decode(m, generated, &request).pack());
@@ -166,7 +167,7 @@ pub fn response_engine<'a>(context: &'a Context, config: &NicConfig) -> Definiti
     count_when(
         m,
         Counter("answers", "answers given to ack_engine"),
-        executed.answers | at_once,
+        (executed.answers & !executed.marks) | at_once,
     );
     m.finish()
 }
@@ -202,6 +203,7 @@ fn decode<'a>(m: Module<'a>, generated: Generated, request: &Fields<'a>) -> Requ
         fetch_add,
         duplicate: request.get("duplicate"),
         silent: request.get("silent"),
+        marker: request.get("marker"),
         mtu: request.get("mtu"),
         entropy: request.get("entropy"),
         psn: request.get("psn"),

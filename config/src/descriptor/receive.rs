@@ -155,7 +155,8 @@ descriptor! {
         syndrome: u8 = 8, "syndrome of the AETH";
         psn: u32 = 24, "PSN of the request that is acknowledged or refused";
         silent: bool = 1, "no packet is due: the peer did not ask. It only becomes the last acknowledgement";
-        reserved_0: u8 = 7, "zero";
+        marker: bool = 1, "no answer: all before a context write has passed here";
+        reserved_0: u8 = 6, "zero";
         msn: u32 = 24, "message sequence number";
         reserved_1: u8 = 8, "zero";
         entropy: u32 = 20, "entropy value of the packet that is answered";
@@ -219,7 +220,8 @@ descriptor! {
         entropy: u32 = 20, "entropy value of the packet";
         has_immediate: bool = 1, "`immediate` is valid";
         solicited: bool = 1, "BTH solicited event";
-        reserved_0: u8 = 2, "zero";
+        marker: bool = 1, "no packet: all before a context write has passed here";
+        closed: bool = 1, "of a marker: the queue pair does not receive behind it";
         status: u8 = 8, "status of the completion: see CompletionStatus";
         byte_count: u32 = 32, "bytes of the message, or that a READ asks for";
         immediate: u32 = 32, "immediate data, or the R_Key that was invalidated; a number, most significant byte first on the wire";

@@ -8,6 +8,7 @@ mod acks;
 mod back;
 mod counters;
 mod front;
+mod lives;
 mod order;
 
 use std::fmt::Debug;

@@ -166,7 +166,7 @@ impl Requests {
                 if given.packets.total() > 0 {
                     effects.responses.push(given.packets);
                 }
-                effects.answers.extend(given.answer);
+                effects.answers.extend(given.answer.filter(|answer| !answer.marker));
             }
         }
     }

@@ -81,22 +81,26 @@ pub(super) fn done<'a>(
         .reg("head_failed", 1)
         .doc("an earlier write of the oldest packet's queue pair was refused");
     let fails = m.wire("queue_pair_fails", 1);
+    let clears_by_marker = m.wire("marker_clears", 1);
     let packet = Fields::unpack::<PayloadWrite>(word.part(0, packet_bits));
     let qpn = packet.get("qpn");
     m.when(moves, || {
         held.set(next_valid);
         word.set(next);
         let fails_now = fails & qpn_of(next).eq(qpn);
-        failed_before.set((next_failed & in_table(qpn_of(next))) | fails_now);
+        let forgotten_now = clears_by_marker & qpn_of(next).eq(qpn);
+        failed_before.set((next_failed & in_table(qpn_of(next)) & !forgotten_now) | fails_now);
     });
     let is_written = word.bit(packet_bits);
     let refused = (is_written & written.data).named("refused");
-    let failed = (refused | failed_before).named("failed");
+    // Behind the marker of a queue pair that does not receive nothing of its former packets is left that could fail it.
+    let forgets = (packet.get("marker") & packet.get("closed")).named("forgets_failure");
+    let failed = (refused | (failed_before & !forgets)).named("failed");
 
     // It leaves when memory has its write, and what it gives has room.
     let completion_valid = m.reg("completion_valid", 1).reset(0);
     let response_valid = m.reg("response_valid", 1).reset(0);
-    let due = packet.get("answer") | packet.get("execute");
+    let due = packet.get("answer") | packet.get("execute") | packet.get("marker");
     let completion_free = !completion_valid | completions.ready | !packet.get("completion");
     let response_free = !response_valid | responses.ready | !(due | is_written);
     let room = (held & completion_free & response_free).named("head_has_room");
@@ -106,13 +110,14 @@ pub(super) fn done<'a>(
     fails.set(leaves & refused & in_table(qpn));
     let context = Fields::unpack::<QueuePairContext>(contexts.data);
     let context_qpn = context.get("qpn");
-    contexts.ready.set(!clear.active & !fails);
+    clears_by_marker.set(leaves & forgets & in_table(qpn));
+    contexts.ready.set(!clear.active & !fails & !clears_by_marker);
     let clears = contexts.fires() & in_table(context_qpn) & !receives(context.get("state"));
     failures.write(
-        clear.active | fails | clears,
+        clear.active | fails | clears_by_marker | clears,
         clear.active.mux(
             clear.index,
-            fails.mux(qpn.part(0, index_bits), context_qpn.part(0, index_bits)),
+            (fails | clears_by_marker).mux(qpn.part(0, index_bits), context_qpn.part(0, index_bits)),
         ),
         fails,
     );
@@ -122,15 +127,11 @@ pub(super) fn done<'a>(
     let status = packet.get("status");
     let success = status.eq_lit(CompletionStatus::Success as u8);
     let status = (failed & success).mux(m.lit(CompletionStatus::LocalMemory as u8, 8), status);
-    let response = Fields::build::<PayloadWrite>(|name, width| match name {
+    let response = Fields::build::<PayloadWrite>(|name, _| match name {
         "answer" => packet.get(name) | (failed & (packet.get("execute") | refused)),
         "execute" | "silent" => packet.get(name) & !failed,
         "syndrome" => failed.mux(nak, packet.get(name)),
         "status" => status,
-        "reserved_0" => {
-            packet.get(name).ignore();
-            m.lit(0, width)
-        }
         _ => packet.get(name),
     });
     let completion = Fields::build::<Completion>(|name, width| match name {

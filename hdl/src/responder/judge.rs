@@ -3,14 +3,11 @@
 //! Clock 4 moves the progress on as if every new request were carried out, so that the next one can follow at once: one that is refused fails
 //! its queue pair, and of a failed one the progress is not looked at. Whether it has failed is known in clock 6 (`settle`).
 
-use super::operation::{self, Operation};
+use super::operation::{self, Operation, RECEIVES};
 use super::receive_requests::{Found, Immediate, Taken};
 use spraynic_config::descriptor::CompletionStatus;
 use spraynic_config::{NicConfig, Profile};
 use spraynic_rtl::{Bundle, Module, Signal, bundle};
-
-/// State of a context write in which the queue pair receives.
-const RECEIVES: u8 = 2;
 
 bundle! {
     /// The message in progress of a queue pair.

@@ -18,6 +18,10 @@ pub(super) const CONTEXT: u8 = 2;
 /// Gives back the oldest receive request; made inside.
 pub(super) const FLUSH: u8 = 3;
 
+/// States of a context write, as [`Operation::state`] has them: the queue pair receives, or is in ERROR.
+pub(super) const RECEIVES: u8 = 2;
+pub(super) const ERROR: u8 = 3;
+
 /// Bytes an atomic works on.
 const ATOMIC_BYTES: u32 = 8;
 

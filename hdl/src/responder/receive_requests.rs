@@ -4,16 +4,14 @@
 //! read comes out, and goes to clock 4. One operation a clock, also of one queue pair. Whether a request is carried out is not known here, and does not matter:
 //! it takes its receive request in any case.
 
-use super::operation::{self, Operation};
+use super::operation::{self, ERROR, Operation, RECEIVES};
 use crate::sweep;
 use crate::table::{Access, Words};
 use spraynic_config::{NicConfig, Profile};
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, cat_lsb_first};
 
-/// States of a queue pair, as an operation of kind context has them.
+/// State INIT of a queue pair, as an operation of kind context has it.
 const INIT: u8 = 1;
-const RECEIVES: u8 = 2;
-const ERROR: u8 = 3;
 
 bundle! {
     /// A receive request that was taken.

@@ -2,16 +2,11 @@
 //! which waits in clock 6 for `memory_regions`.
 
 use super::judge::Joined;
-use super::operation::{self, Operation};
+use super::operation::{self, ERROR, Operation, RECEIVES};
 use super::receive_requests::Rings;
 use spraynic_config::descriptor::{Descriptor, MemoryAccess};
 use spraynic_config::{NicConfig, Profile};
 use spraynic_rtl::{Module, Signal, Stream};
-
-/// State ERROR of a context write.
-const ERROR: u8 = 3;
-/// State of a context write in which the queue pair receives.
-const RECEIVES: u8 = 2;
 
 /// Phases of a context write, which stays at the head of the queue until it is done.
 const ISSUES: u8 = 0;

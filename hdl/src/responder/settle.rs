@@ -155,6 +155,10 @@ pub(super) fn describe<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, v
     let gives_back = (post & at.found.gives_back)
         | (verdict.closes & request.state.any() & verdict.held)
         | (at.is(operation::FLUSH) & taken.valid);
+    // A context write is done with itself, to ERROR with the flush that finds nothing left.
+    let marks =
+        (at.is(operation::CONTEXT) & request.state.ne_lit(operation::ERROR)) | (at.is(operation::FLUSH) & !taken.valid);
+    let marks = marks.named("marks");
     let ends_request = (in_message & request.ends & (request.send | request.has_immediate))
         | (verdict.retired & request.needs_request);
     let ends_request = ends_request.named("receive_request_done");
@@ -205,6 +209,8 @@ pub(super) fn describe<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, v
         "entropy" => request.entropy,
         "has_immediate" => has_immediate,
         "solicited" => solicited,
+        "marker" => marks,
+        "closed" => marks & request.state.ne_lit(operation::RECEIVES),
         "status" => verdict.status.gate(completion),
         "byte_count" => ends_request.mux(retired_length, request.length.gate(executes)),
         "immediate" => retired_immediate.gate(has_immediate),
@@ -220,7 +226,7 @@ pub(super) fn describe<'a>(m: Module<'a>, config: &NicConfig, at: &Joined<'a>, v
         _ => m.lit(0, width),
     });
     Described {
-        gives: (packet | gives_back).named("gives"),
+        gives: (packet | gives_back | marks).named("gives"),
         write: fields.pack(),
         flushed: gives_back | (given_up & verdict.drop_failed),
     }

@@ -21,6 +21,7 @@ bundle! {
         atomic: 1, "an atomic ACK";
         packets: 1, "packets are given";
         answers: 1, "ack_engine is told, with the last packet";
+        marker: 1, "it is a marker";
         mtu: 3, "MTU code";
         entropy: 20, "entropy value";
         psn: 24, "PSN of the next packet";
@@ -46,6 +47,8 @@ pub(super) struct Executor<'a> {
     pub(super) claims_answer: Signal<'a>,
     /// It gives one in this clock.
     pub(super) answers: Signal<'a>,
+    /// What it gives is a marker.
+    pub(super) marks: Signal<'a>,
     pub(super) answer: Signal<'a>,
 }
 
@@ -158,9 +161,12 @@ pub(super) fn executor<'a>(
         message,
         read: head.execute & head.read,
         atomic: head.execute & !head.read & !atomics.failed,
-        packets: head.execute.mux(!(atomics.failed & head.solar), !head.silent),
+        packets: head
+            .execute
+            .mux(!(atomics.failed & head.solar), !(head.silent | head.marker)),
         // Answers, errors of atomics; roce: what is executed for the first time.
         answers: !implied | (!head.solar & !head.duplicate),
+        marker: head.marker,
         mtu: head.mtu,
         entropy: head.entropy,
         psn: message.mux(state.response_psn, head.psn),
@@ -256,7 +262,8 @@ pub(super) fn executor<'a>(
         "qpn" => current.qpn,
         "syndrome" => current.syndrome,
         "psn" => current.psn,
-        "silent" => !current.solar,
+        "silent" => !current.solar | current.marker,
+        "marker" => current.marker,
         "msn" => current.msn,
         "entropy" => current.entropy,
         _ => m.lit(0, width),
@@ -264,6 +271,7 @@ pub(super) fn executor<'a>(
     Executor {
         claims_answer,
         answers: ends & current.answers,
+        marks: current.marker,
         answer: answer.pack(),
     }
 }

@@ -11,6 +11,7 @@ use spraynic_hdl::ack_engine::observed;
 use super::super::{NANOSECONDS_A_CLOCK, Result as Run, Scenario};
 use super::back::Back;
 use super::front::Front;
+use super::lives::Lives;
 use super::order::bits_of;
 use super::{Difference, differs};
 use crate::stream::Pattern;
@@ -23,6 +24,7 @@ pub(super) struct Acks {
     /// Nanoseconds by which the SACK of a timer may be late; `None`: control packets may have to wait.
     most_late: Option<u64>,
     compared: usize,
+    lives: Lives,
 }
 
 impl Acks {
@@ -38,6 +40,7 @@ impl Acks {
             queue_pairs: config.queue_pairs.count,
             most_late: at_once.then_some(clocks * NANOSECONDS_A_CLOCK),
             compared: 0,
+            lives: Lives::default(),
         }
     }
 
@@ -58,9 +61,17 @@ impl Acks {
             let is = |bit: u32| bits >> bit & 1 == 1;
             let (now_ns, qpn) = (bits as u64, (bits >> 64) as u32 & 0xFF_FFFF);
             let space = Space::ALL[usize::from(is(observed::SPACE))];
+            let now = self.lives.of(qpn);
+            let of_now = |life: usize| match life == now {
+                true => Ok(()),
+                false => Err(fail(format!(
+                    "a packet of life {life} of queue pair {qpn} is acknowledged in life {now}"
+                ))),
+            };
             let packets = if is(observed::REPORT) {
-                let report = front.reports.pop_front().filter(|report| report.qpn == qpn);
-                let report = report.ok_or_else(|| fail(format!("no report of queue pair {qpn} is next")))?;
+                let report = front.reports.pop_front().filter(|(_, report)| report.qpn == qpn);
+                let (life, report) = report.ok_or_else(|| fail(format!("no report of queue pair {qpn} is next")))?;
+                of_now(life)?;
                 self.model.report(&report, &self.pacing, now_ns)
             } else if is(observed::PROBE) {
                 let probe = front.probes.pop_front().filter(|probe| probe.qpn == qpn);
@@ -68,11 +79,13 @@ impl Acks {
                 self.model.probe(&probe)
             } else if is(observed::ANSWER) {
                 let answer = back.answers.get_mut(&qpn).and_then(VecDeque::pop_front);
-                let answer = answer.ok_or_else(|| fail(format!("no answer of queue pair {qpn} is left")))?;
+                let (life, answer) = answer.ok_or_else(|| fail(format!("no answer of queue pair {qpn} is left")))?;
+                of_now(life)?;
                 self.model.answer(&answer).into_iter().collect()
             } else if is(observed::CONTEXT) {
                 let context = contexts.pop_front().filter(|context| context.qpn == qpn);
                 let context = context.ok_or_else(|| fail(format!("no context of queue pair {qpn} is next")))?;
+                self.lives.write(&context);
                 self.model.write_context(&context);
                 Vec::new()
             } else {

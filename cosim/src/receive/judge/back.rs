@@ -17,6 +17,7 @@ use spraynic_golden::response_engine::ResponseEngine;
 use super::super::Scenario;
 use super::Difference;
 use super::front::Front;
+use super::lives::Lives;
 use super::order::{AtRegions, Taken};
 
 /// The models and what they have given.
@@ -31,7 +32,9 @@ pub(super) struct Back {
     pub(super) responses: Vec<PacketDescriptor>,
     pub(super) messages: Vec<ResponseMessage>,
     /// Answers to `ack_engine`, by queue pair: between them the order is a matter of time.
-    pub(super) answers: BTreeMap<u32, VecDeque<Answer>>,
+    /// Each with the life of its queue pair in which the packet came.
+    pub(super) answers: BTreeMap<u32, VecDeque<(usize, Answer)>>,
+    lives: Lives,
     pub(super) requester: Vec<SequencedPacket>,
     pub(super) requester_payload: Vec<Vec<u8>>,
     /// Credits given, by queue pair.
@@ -52,6 +55,7 @@ impl Back {
             responses: Vec::new(),
             messages: Vec::new(),
             answers: BTreeMap::new(),
+            lives: Lives::default(),
             requester: Vec::new(),
             requester_payload: Vec::new(),
             credits: BTreeMap::new(),
@@ -176,6 +180,7 @@ impl Back {
     }
 
     fn context(&mut self, context: &QueuePairContext) {
+        self.lives.write(context);
         let flushed = self.responder.write_context(context);
         self.writer.write_context(context);
         self.engine.write_context(context);
@@ -205,8 +210,10 @@ impl Back {
                     Some(message) => self.messages.push(message),
                     None => self.responses.extend(given.packets),
                 }
-                if let Some(answer) = given.answer {
-                    self.answers.entry(answer.qpn).or_default().push_back(answer);
+                // Markers end in `receive_pipeline` itself.
+                if let Some(answer) = given.answer.filter(|answer| !answer.marker) {
+                    let life = self.lives.of(answer.qpn);
+                    self.answers.entry(answer.qpn).or_default().push_back((life, answer));
                 }
             }
         }

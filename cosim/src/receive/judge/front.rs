@@ -12,6 +12,7 @@ use spraynic_hdl::reorder_buffer::observed;
 
 use super::super::{Result as Run, Scenario, TRIMMED, TRIMMED_LAST_HOP};
 use super::Difference;
+use super::lives::Lives;
 use super::order::{LookedUp, Way, bits_of};
 use crate::stream::Frame;
 
@@ -29,7 +30,9 @@ pub(super) struct Front<'s> {
     contexts: VecDeque<QueuePairContext>,
     /// Context writes that `qp_lookup` passed on.
     pub(super) written: Vec<QueuePairContext>,
-    pub(super) reports: VecDeque<SequenceReport>,
+    /// Reports, each with the life of its queue pair in which the packet came.
+    pub(super) reports: VecDeque<(usize, SequenceReport)>,
+    lives: Lives,
     pub(super) probes: VecDeque<ReceivedPacket>,
     /// What the reorder buffer has given, oldest first.
     pub(super) given: BTreeMap<Way, VecDeque<Given>>,
@@ -50,6 +53,7 @@ impl<'s> Front<'s> {
             contexts: scenario.context_writes().copied().collect(),
             written: Vec::new(),
             reports: VecDeque::new(),
+            lives: Lives::default(),
             probes: VecDeque::new(),
             given: BTreeMap::new(),
             credits: BTreeMap::new(),
@@ -138,6 +142,7 @@ impl<'s> Front<'s> {
                 let context = self.contexts.pop_front().ok_or("a context that nobody wrote")?;
                 if let Some(written) = self.pipeline.write_context(&context) {
                     self.written.push(written);
+                    self.lives.write(&written);
                     return Ok(Some(Reached::Context(written)));
                 }
                 continue;
@@ -147,7 +152,7 @@ impl<'s> Front<'s> {
                 .ok_or("qp_lookup took a packet, but no frame is left")?;
             match destination {
                 Destination::Sequence(report) => {
-                    self.reports.push_back(report);
+                    self.reports.push_back((self.lives.of(report.qpn), report));
                     return Ok(Some(Reached::Packet(report)));
                 }
                 Destination::Probe(packet) => self.probes.push_back(*packet),
