@@ -3,7 +3,7 @@
 use super::decide::Decision;
 use super::kept::describe;
 use super::port::Leaving;
-use super::queue::queue;
+use super::queue::{queue, registered_queue};
 use super::sizes::Sizes;
 use super::slots::Storing;
 use spraynic_rtl::{AxiStream, Bundle, MemoryHandle, MemoryStyle, Module, Signal, bundle, cat_lsb_first};
@@ -52,6 +52,8 @@ impl<'a> OnBus<'a> {
         let place = number.part(0, PLACE_BITS);
         rounds.write(arrives, place, number.part(PLACE_BITS, NUMBER_BITS - PLACE_BITS));
         let oldest = m.reg("oldest_on_bus", PLACE_BITS).reset(0);
+        // A clock late, because who is done is known late; its place is taken again much later.
+        let done = done.delayed("done_on_bus").reset(0);
         m.when(done, || oldest.set(oldest + oldest.lit(1)));
         let one_hot = |place: Signal<'a>| m.lit(1, ARRIVALS) << place;
         let bits = m
@@ -94,12 +96,12 @@ pub(super) fn bus<'a>(
         has_payload: op_4.has_payload,
     };
     let word = cat_lsb_first(&[decided.pack(), slot_4]);
-    let decided = queue(m, "dispositions", ARRIVALS, (op_4.valid & op_4.packet, word), done);
-    let disposition = Disposition::unpack(decided.word.part(0, Disposition::packed_width()));
-    let slot = decided.word.part(Disposition::packed_width(), slot_4.width());
-    m.assert("what_is_decided_is_there", !decided.valid | arrival.valid);
+    let (is_decided, decided) = registered_queue(m, "dispositions", ARRIVALS, (op_4.valid & op_4.packet, word), done);
+    let disposition = Disposition::unpack(decided.part(0, Disposition::packed_width()));
+    let slot = decided.part(Disposition::packed_width(), slot_4.width());
+    m.assert("what_is_decided_is_there", !is_decided | arrival.valid);
     let has_payload = disposition.has_payload;
-    let beat_there = (decided.valid & (!has_payload | payload.valid)).named("arrival_beat");
+    let beat_there = (is_decided & (!has_payload | payload.valid)).named("arrival_beat");
     let ends = !has_payload | payload.last;
     let beat_number = m.reg("arrival_beat_number", sizes.beat_bits).reset(0);
     beat_number.ignore();
@@ -128,7 +130,7 @@ pub(super) fn bus<'a>(
     Bus {
         passing,
         storing: Storing {
-            stores: (decided.valid & disposition.stores).named("stores"),
+            stores: (is_decided & disposition.stores).named("stores"),
             slot,
             beat: beat_number,
             data: payload.data,

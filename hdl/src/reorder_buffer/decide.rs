@@ -438,9 +438,11 @@ impl<'a> Account<'a, '_> {
             .reset(shared_at_first)
             .doc("slots that are free and guaranteed to nobody");
         let may = sizes.may_reorder(m, self.op_3.index);
-        let used = table(m, "used_slots", (sizes.reorder, bits), places, sweep);
+        // Beside the count stands whether the guarantee is used up, so that no comparison stands before the decision.
+        let used = table(m, "used_slots", (sizes.reorder, bits + 1), places, sweep);
         used.early.ignore();
-        let own = used.now.lt(used.now.lit(sizes.guaranteed)).named("has_guaranteed_slot");
+        let (held, used_up) = (used.now.part(0, bits), used.now.msb());
+        let own = (!used_up).named("has_guaranteed_slot");
         let some_shared = m.reg("shared_slots_left", 1).reset(1).doc("`shared_slots` is not 0");
         slot_free.set(may & (own | some_shared));
 
@@ -448,12 +450,12 @@ impl<'a> Account<'a, '_> {
         let amount = self.op_3.amount.resize(bits);
         let guarantee_and_amount = self.op_2.amount.zero_extend(bits + 1) + m.lit(sizes.guaranteed, bits + 1);
         let guarantee_and_amount = guarantee_and_amount.delayed("guarantee_and_amount_3");
-        let few_beyond = used.now.zero_extend(bits + 1).lt(guarantee_and_amount);
+        let few_beyond = held.zero_extend(bits + 1).lt(guarantee_and_amount);
         let few_beyond = few_beyond.named("fewer_than_amount_beyond_guarantee");
         let frees_all = self.frees_all & may;
-        let with_beyond = shared + (used.now - used.now.lit(sizes.guaranteed));
+        let with_beyond = shared + (held - held.lit(sizes.guaranteed));
         let with_returned = (self.frees_all | few_beyond).mux(with_beyond, shared + amount);
-        let some_returned = (self.frees_all | few_beyond).mux(used.now.ne_lit(sizes.guaranteed), amount.any());
+        let some_returned = (self.frees_all | few_beyond).mux(held.ne_lit(sizes.guaranteed), amount.any());
         m.when((frees_all | self.frees) & !own, || {
             shared.set(with_returned);
             some_shared.set(some_shared | some_returned);
@@ -462,12 +464,17 @@ impl<'a> Account<'a, '_> {
             shared.set(shared - shared.lit(1));
             some_shared.set(shared.ne_lit(1));
         });
-        let fewer = used.now - amount;
+        let fewer = cat(&[!few_beyond, held - amount]);
         used.next.set(fewer.gate(!frees_all));
         used.changes.set(frees_all | self.frees);
-        used.next_of_packet.set(used.now + used.now.lit(1));
+        let uses_up = used_up | held.eq_lit(sizes.guaranteed - 1);
+        used.next_of_packet.set(cat(&[uses_up, held + held.lit(1)]));
         used.packet_changes.set(self.stored);
         used.left.ignore();
+        m.assert(
+            "guarantee_is_used_up_says_so",
+            !self.op_3.valid | own.eq(held.lt(held.lit(sizes.guaranteed))),
+        );
         m.assert("shared_slots_left_says_whether_some_are", some_shared.eq(shared.any()));
         m.assert(
             "no_more_slots_are_shared_than_there_are",

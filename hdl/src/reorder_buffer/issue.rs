@@ -199,7 +199,10 @@ pub(super) fn issue<'a>(
 
     // Who is next: the packet, or that.
     let quiet = m.reg("quiet", 2).reset(0).doc("clocks in which nothing is issued");
-    let may_issue = (!quiet.any() & !sweeping).named("may_issue");
+    let may_issue = m
+        .reg("may_issue", 1)
+        .reset(0)
+        .doc("`quiet` is 0, and tables are cleared");
     let waited = m.reg("waited", 2).reset(0).doc("packets that went before");
     let must_yield = m
         .reg("packets_must_yield", 1)
@@ -219,8 +222,10 @@ pub(super) fn issue<'a>(
         });
     let is_due = waited.eq_lit(PATIENCE) | (packet & waited.eq_lit(PATIENCE - 1));
     must_yield.set(waits & !goes & is_due);
-    m.when(goes & is_context, || quiet.set_lit(QUIET))
+    let quiets = goes & is_context;
+    m.when(quiets, || quiet.set_lit(QUIET))
         .else_when(quiet.any(), || quiet.set(quiet - quiet.lit(1)));
+    may_issue.set(!quiets & !quiet.msb() & !sweeping);
 
     // The operation.
     let fields = Fields::unpack::<ReceivedPacket>(descriptors.data.part(0, ReceivedPacket::width()));

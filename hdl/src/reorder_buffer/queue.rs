@@ -47,6 +47,28 @@ pub(super) fn queue<'a>(
     }
 }
 
+/// As [`queue`], but the oldest word stands in a register, ahead of the RAM, for words that choose: whether it is there, and the word.
+pub(super) fn registered_queue<'a>(
+    m: Module<'a>,
+    name: &str,
+    depth: u32,
+    (push, word): (Signal<'a>, Signal<'a>),
+    pop: Signal<'a>,
+) -> (Signal<'a>, Signal<'a>) {
+    let first = m.reg(&format!("{name}_first"), word.width()).doc("the oldest word");
+    let valid = m.reg(&format!("{name}_first_valid"), 1).reset(0);
+    let follows = m.wire(&format!("{name}_follows"), 1);
+    let refills = m.wire(&format!("{name}_refills"), 1);
+    let behind = queue(m, name, depth, (follows, word), refills);
+    follows.set(push & valid & (!pop | behind.valid));
+    refills.set(pop & behind.valid);
+    m.when(!valid | pop, || first.set(behind.valid.mux(behind.word, word)));
+    valid.set(push | behind.valid | (valid & !pop));
+    m.assert(&format!("{name}_has_a_first_word"), !(pop & !valid));
+    m.assert(&format!("{name}_is_in_order"), valid | !behind.valid);
+    (valid, first)
+}
+
 /// Counts what has entered and not left, 0 to `most`; says in a register whether it is `most`.
 pub(super) fn counted<'a>(m: Module<'a>, name: &str, enters: Signal<'a>, leaves: Signal<'a>, most: u32) -> Signal<'a> {
     let count = m.reg(name, most.ilog2() + 1).reset(0);

@@ -7,7 +7,7 @@
 
 use super::decide::{Decision, Window};
 use super::op::Op;
-use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep, lowest};
+use super::sizes::{GROUP, GROUP_BITS, Sizes, Sweep, greater_than, lowest};
 use spraynic_config::descriptor::SequenceOutcome;
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, bundle, cat, cat_lsb_first, index_width};
 
@@ -95,7 +95,8 @@ fn bitmap<'a>(
     let group = sizes.group_of(op_4.psn);
     let here: Vec<_> = (0..groups).map(|index| group.eq_lit(index)).collect();
 
-    // Holes: of the operation directly ahead from clock 4, of others out of the RAM.
+    // Holes: of the operation directly ahead from clock 4, of the one before from the register behind it, of others out of the RAM, which is
+    // written from that register because it lies where there is room for it.
     let holes = m
         .memory("holes", sizes.rows(), groups + 1)
         .read_during_write(ReadDuringWrite::New);
@@ -103,11 +104,16 @@ fn bitmap<'a>(
     let changes = (at_4.valid & has_row & (at_4.group_changed | at_4.moved)).named("holes_change");
     let same = row_of(&op_3).eq(row_of(&op_2)).delayed("row_same_4_3");
     let kept = holes.read(m.high(), row_of(&op_2));
-    let kept_4 = (changes & same).mux(next, kept).delayed("holes_4");
+    let next_5 = next.delayed("holes_5");
+    let from_5 = (changes & row_of(&op_4).eq(row_of(&op_2)))
+        .delayed("holes_from_5")
+        .reset(0);
+    let kept_4 = (changes & same).mux(next, from_5.mux(next_5, kept)).delayed("holes_4");
+    let changed_5 = changes.delayed("holes_changed_5").reset(0);
     holes.write(
-        clears | changes,
-        clears.mux(clear_address, row_of(&op_4)),
-        next | clears.repeat(groups + 1),
+        clears | changed_5,
+        clears.mux(clear_address, row_of(&op_4).delayed("holes_row_5")),
+        next_5 | clears.repeat(groups + 1),
     );
     let (others, own_before) = (kept_4.part(0, groups), kept_4.msb());
     let hole_here = (!at_4.group.all()).named("group_has_hole");
@@ -120,8 +126,7 @@ fn bitmap<'a>(
             .collect();
         cat_lsb_first(&bits)
     };
-    let below: Vec<_> = (0..GROUP).map(|bit| base_bit.gt(base_bit.lit(bit))).collect();
-    let below = cat_lsb_first(&below);
+    let below = cat_lsb_first(&greater_than(base_bit, GROUP));
     let own_of_group = (!at_4.group & !below).any();
     let own_of_next = at_4.moved.mux(base_group.select(&others.to_bits()), own_before);
     let own = group.eq(base_group).mux(own_of_group, own_of_next);
@@ -129,9 +134,12 @@ fn bitmap<'a>(
     let own = (own | !has_row).named("own_group_has_hole");
 
     // The first group with a hole behind the base's one, which comes last; for both cases of the operation's own group.
+    let reaches: Vec<_> = greater_than(base_group, groups - 1);
+    let reaches: Vec<_> = std::iter::once(m.high()).chain(reaches).collect();
     let search = |holes: Signal<'a>| {
         let behind: Vec<_> = (0..groups)
-            .map(|index| holes.bit(index) & base_group.lt(base_group.lit(index)))
+            .zip(&reaches)
+            .map(|(index, reaches)| holes.bit(index) & !*reaches)
             .collect();
         let ((behind, behind_group), (any, first_group)) = (lowest(&behind), lowest(&holes.to_bits()));
         (any, behind.mux(behind_group, first_group))
@@ -211,7 +219,9 @@ pub(super) fn report<'a>(m: Module<'a>, sizes: &Sizes, decision: &Decision<'a>, 
     let base_bit = base_4.part(0, GROUP_BITS);
     let refused = at_4.outcome.ge(at_4.outcome.lit(SequenceOutcome::Closed as u8));
     let older = (op_4.psn - base_4).msb();
-    let up_to: Vec<_> = (0..GROUP).map(|bit| psn_bit.ge(psn_bit.lit(bit))).collect();
+    let up_to: Vec<_> = std::iter::once(m.high())
+        .chain(greater_than(psn_bit, GROUP - 1))
+        .collect();
     let row_5 = bitmap.row.delayed("row_5");
     let below_5 = bitmap.below.delayed("below_base_5");
     let up_to_psn_5 = cat_lsb_first(&up_to).delayed("up_to_psn_5");

@@ -172,6 +172,28 @@ impl<'a> Sweep<'a> {
     }
 }
 
+/// By bit: the value is greater than its number. Made of equalities, which tools map to few levels and to no carry chain.
+pub(super) fn greater_than<'a>(value: Signal<'a>, bits: u32) -> Vec<Signal<'a>> {
+    let any = |value: Signal<'a>, range: std::ops::Range<u32>| {
+        let equal = range.map(|other| value.eq_lit(other));
+        equal.fold(value.module().low(), |any, equal| any | equal)
+    };
+    let low_bits = value.width() / 2;
+    if low_bits == 0 {
+        return (0..bits).map(|bit| any(value, bit + 1..1 << value.width())).collect();
+    }
+    let (high, low) = (value >> low_bits, value.part(0, low_bits));
+    let (highs, lows) = (1 << high.width(), 1 << low_bits);
+    let above: Vec<_> = (0..highs).map(|high_bit| any(high, high_bit + 1..highs)).collect();
+    let above_low: Vec<_> = (0..lows).map(|low_bit| any(low, low_bit + 1..lows)).collect();
+    (0..bits)
+        .map(|bit| {
+            let (of_high, of_low) = (bit >> low_bits, bit & (lows - 1));
+            above[of_high as usize] | (high.eq_lit(of_high) & above_low[of_low as usize])
+        })
+        .collect()
+}
+
 /// The lowest 1: whether there is one, and its number.
 pub(super) fn lowest<'a>(bits: &[Signal<'a>]) -> (Signal<'a>, Signal<'a>) {
     assert!(bits.len().is_power_of_two() && bits.len() >= 2, "a power of two");

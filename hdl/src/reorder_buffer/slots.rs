@@ -5,7 +5,7 @@ use super::bus::OnBus;
 use super::entry::Entry;
 use super::kept::{describe, keep_of, kept_bits, kept_field};
 use super::port::Leaving;
-use super::queue::{counted, queue};
+use super::queue::{counted, queue, registered_queue};
 use super::sizes::{GROUP_BITS, Sizes};
 use crate::fields::Fields;
 use crate::stream_fifo;
@@ -273,7 +273,7 @@ pub(super) fn read_out<'a>(
         beat.ignore();
     }
     // What chooses has a queue of its own, so that the address of the wide one, which goes to hundreds of RAMs, is in no path of a choice.
-    let read = queue(m, "read_facts", READ, (read_valid, facts), fires);
+    let (read_there, read_first) = registered_queue(m, "read_facts", READ, (read_valid, facts), fires);
     let beats =
         (!beats.is_empty()).then(|| queue(m, "read_beats", READ, (read_valid, cat_lsb_first(&beats)), fires).word);
 
@@ -281,7 +281,7 @@ pub(super) fn read_out<'a>(
     let mut low = 0;
     let mut next = |width: u32| {
         low += width;
-        read.word.part(low - width, width)
+        read_first.part(low - width, width)
     };
     let [first, last, has_payload, retires, special, needs, silent, mark] = [(); 8].map(|()| next(1));
     let [ends_group, ends, starved, space] = [(); 4].map(|()| next(1));
@@ -311,7 +311,7 @@ pub(super) fn read_out<'a>(
         None => (retired, m.lit(0, sizes.bus_bytes), m.lit(0, bus_bits)),
     };
     // A mark, and a packet of mrc that ends no message, leave without a trace.
-    let may = (read.valid & !blocked).named("read_out_may_leave");
+    let may = (read_there & !blocked).named("read_out_may_leave");
     let leaving = Leaving {
         valid: may & !silent,
         first,
@@ -324,7 +324,7 @@ pub(super) fn read_out<'a>(
     };
     fires.set(leaving.fires | (may & silent));
     let facts = ReadOut {
-        busy: spare_valid | waiting_valid | entry_valid | reading_valid | read_valid | read.valid,
+        busy: spare_valid | waiting_valid | entry_valid | reading_valid | read_valid | read_there,
         leaves: fires & last,
         mark,
         needs,

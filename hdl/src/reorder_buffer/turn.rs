@@ -142,12 +142,21 @@ fn next_turn<'a>(
     let scanning = m.reg("scanning", 1).reset(0);
     let next_valid = m.reg("next_valid", 1).reset(0).doc("the next turn is known");
     let name = ready.data;
-    scan.valid.set(ready.valid & !hold & !scanning & !next_valid);
-    scan.index.set(name.part(0, sizes.qpn_bits));
-    scan.space.set(name.msb());
+    let may_scan = !hold & !scanning & !next_valid;
+    ready.ready.set(may_scan);
+    // It asks from registers, because who may be issued is known late.
+    let asks = m.reg("scan_asks", 1).reset(0).doc("the scan asks to be issued");
+    let asks_name = m.reg("scan_window", name.width());
+    m.when(may_scan, || asks_name.set(name));
+    m.when(ready.fires(), || {
+        asks.set_lit(1);
+        scanning.set_lit(1);
+    })
+    .else_when(scan.issued, || asks.set_lit(0));
+    scan.valid.set(asks);
+    scan.index.set(asks_name.part(0, sizes.qpn_bits));
+    scan.space.set(asks_name.msb());
     scan.psn.set_lit(0);
-    ready.ready.set(scan.issued);
-    m.when(scan.issued, || scanning.set_lit(1));
 
     // What had passed by when the scan came must have left before the turn begins; what is stored, before it is read out.
     let undone = m
