@@ -1,7 +1,7 @@
 //! The report: what the window looks like behind an operation. It works on a snapshot of the bitmap that is taken with the operation's own
 //! write (clock 4); its only loop is which groups have a hole, which is kept beside the bitmap.
 //!
-//! Clock 4: the group of the first missing PSN; the row comes out of its RAM. 5: words for `near` and `bitmap`; the four bits that the first
+//! Clock 4: the group of the first missing PSN; the row, which has come out of its RAM. 5: words for `near` and `bitmap`; the four bits that the first
 //! missing PSN is among. 6: its place; both are shifted by groups of four bits, `cumulative`.
 //! 7: they are shifted by single bits.
 
@@ -150,7 +150,8 @@ fn bitmap<'a>(
     let found = hole_here.mux(with_hole, without_hole);
     let group = (own | full).mux(base_group, found).named("missing_group");
 
-    // The row is read a clock before, so that it has all that the operations ahead wrote.
+    // The row is read two clocks before, because it comes from many RAMs, and has a register; what the operation directly ahead writes meanwhile
+    // is put in from there.
     let rows = m
         .memory("rows", sizes.rows(), sizes.window)
         .strobes(GROUP)
@@ -162,10 +163,15 @@ fn bitmap<'a>(
         at_4.group.gate(!clears).repeat(groups),
         clears.mux(strobe.lit(0), strobe) | clears.repeat(groups),
     );
-    let row = rows.read(m.high(), row_of(&op_3));
+    let row = rows.read(m.high(), row_of(&op_2)).delayed("row_4");
+    let ahead = strobe.gate(same & at_4.group_changed).delayed("group_written_ahead");
+    let of_ahead = at_4.group.delayed("group_ahead");
     let words: Vec<_> = (0..groups)
         .zip(&here)
-        .map(|(index, here)| here.mux(at_4.group, row.part(index * GROUP, GROUP)).gate(has_row))
+        .map(|(index, here)| {
+            let before = ahead.bit(index).mux(of_ahead, row.part(index * GROUP, GROUP));
+            here.mux(at_4.group, before).gate(has_row)
+        })
         .collect();
     Bitmap {
         own,
