@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use spraynic_config::ConfigError;
 use spraynic_cosim::{BuildError, ReplayError, SimulationError, TraceError};
-use spraynic_network::trace;
 
 /// How a command that ran to its end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,9 +54,6 @@ pub(crate) enum CliError {
     /// A trace cannot be read or written.
     #[error("{0}")]
     Trace(#[from] TraceError),
-    /// A trace of a scenario cannot be read or written.
-    #[error("{0}")]
-    ScenarioTrace(#[from] trace::TraceError),
     /// Standard output does not take what is printed.
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
@@ -88,10 +84,8 @@ impl CliError {
             Self::Config(_)
             | Self::Usage(_)
             | Self::Build(BuildError::Tool(_))
-            | Self::Trace(TraceError::Format { .. } | TraceError::Version { .. })
-            | Self::ScenarioTrace(trace::TraceError::Format { .. } | trace::TraceError::Version { .. }) => 2,
+            | Self::Trace(TraceError::Format { .. } | TraceError::Version { .. }) => 2,
             Self::Build(_) | Self::Simulation(_) | Self::Trace(TraceError::File { .. }) => 1,
-            Self::ScenarioTrace(trace::TraceError::File { .. }) => 1,
             Self::File { .. } | Self::NotOurs(_) | Self::Content { .. } | Self::Print(_) => 1,
         }
     }

@@ -1,4 +1,4 @@
-//! `spraynic fuzz`: random scenarios of two golden NICs on a network that loses, damages, repeats and reorders, until one fails.
+//! `spraynic fuzz`: random scenarios of two NICs, golden or Verilated, on a network that loses, damages, repeats and reorders, until one fails.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -12,22 +12,23 @@ use spraynic_config::Preset;
 use spraynic_network::Failure;
 use spraynic_network::check::{self, Property};
 use spraynic_network::fuzz::{Campaign, Finding, Progress as Step, Row, Totals};
-use spraynic_network::sabotage::{Sabotage, Sabotaged};
+use spraynic_network::sabotage::Sabotage;
 use spraynic_network::strategy::Base;
 
 use crate::cosim::for_shell;
 use crate::duration;
 use crate::error::{CliError, Verdict};
+use crate::nics::{Factory, NicArguments};
 use crate::progress::Progress;
 
 /// How long to go on where neither time nor cases are said.
 const DEFAULT_TIME: Duration = Duration::from_secs(60);
 
-/// Try random scenarios on two golden NICs, until one fails
+/// Try random scenarios on two NICs, golden or Verilated, until one fails
 ///
 /// A scenario has up to three queue pairs of any profile, up to 30 messages and two to five paths that delay, lose,
 /// damage, repeat, hold and die. Each message must come through once and in order, memory must be what it must be, and
-/// nothing may be left behind. Exit status 1 at the first failure: it is made smaller and saved as a trace for
+/// nothing may be left behind. Verilated NICs need Verilator and a C++ compiler, as `spraynic cosim`. Exit status 1 at the first failure: it is made smaller and saved as a trace for
 /// `spraynic replay`.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzCommand {
@@ -58,9 +59,8 @@ pub(crate) struct FuzzCommand {
     /// Directory for the trace of a failure
     #[arg(long, value_name = "DIR", default_value = "spraynic-failures")]
     out: PathBuf,
-    /// Spoil NIC 0, to see a failure
-    #[arg(long, hide = true, value_parser = sabotage_parser())]
-    sabotage: Option<Sabotage>,
+    #[command(flatten)]
+    nics: NicArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -77,6 +77,7 @@ pub(crate) fn sabotage_parser() -> impl TypedValueParser<Value = Sabotage> {
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     verdict: &'static str,
+    nics: String,
     preset: &'a str,
     overrides: &'a [String],
     property: Property,
@@ -122,8 +123,9 @@ impl FuzzCommand {
             time: self.time.or(self.cases.is_none().then_some(DEFAULT_TIME)),
             jobs: self.jobs.map_or(cores, usize::from),
         };
+        let factory = self.nics.factory(campaign.base.config(), None)?;
         check::keep_panics();
-        let (totals, finding) = self.try_scenarios(&campaign);
+        let (totals, finding) = try_scenarios(&campaign, &factory);
         if let Some(Finding {
             failure: failure @ Failure::Scenario(_),
             ..
@@ -143,13 +145,14 @@ impl FuzzCommand {
                 shrinking_runs: finding.shrinking_runs,
                 trace: path.map(|path| path.display().to_string()).unwrap_or_default(),
                 replay: path
-                    .map(|path| format!("spraynic replay {} --log", for_shell(path)))
+                    .map(|path| format!("spraynic replay {} --log{}", for_shell(path), self.nics.option()))
                     .unwrap_or_default(),
             }
         });
         let seconds = totals.elapsed.as_secs_f64().max(1e-9);
         let report = Report {
             verdict: if failure.is_some() { "fails" } else { "holds" },
+            nics: self.nics.words("two "),
             preset: &self.preset,
             overrides: &self.overrides,
             property: campaign.property,
@@ -180,39 +183,31 @@ impl FuzzCommand {
             None => Verdict::Good,
         })
     }
+}
 
-    fn try_scenarios(&self, campaign: &Campaign) -> (Totals, Option<Finding>) {
-        let by_cases = campaign.cases.filter(|_| campaign.time.is_none());
-        let whole = campaign.time.map_or(0, |time| time.as_millis() as u64);
-        let trying = Progress::before_result("trying scenarios", by_cases.unwrap_or(whole));
-        let shrinking = Progress::before_result("making the failure smaller", 0);
-        let mut show = |step| match step {
-            Step::Trying { scenarios, elapsed } => {
-                trying.set(match by_cases {
-                    Some(cases) => scenarios.min(cases),
-                    None => (elapsed.as_millis() as u64).min(whole),
-                });
-                trying.note(&format!("{scenarios} tried"));
-            }
-            Step::Shrinking(runs) => {
-                trying.finish();
-                shrinking.set(runs);
-            }
-        };
-        let sabotage = self.sabotage;
-        let result = match sabotage {
-            None => campaign.run(&check::golden, &mut show),
-            Some(_) => {
-                let make = |nic: usize, config: &_, memory| {
-                    Sabotaged::new(check::golden(nic, config, memory), sabotage.filter(|_| nic == 0))
-                };
-                campaign.run(&make, &mut show)
-            }
-        };
-        trying.finish();
-        shrinking.finish();
-        result
-    }
+fn try_scenarios(campaign: &Campaign, factory: &Factory) -> (Totals, Option<Finding>) {
+    let by_cases = campaign.cases.filter(|_| campaign.time.is_none());
+    let whole = campaign.time.map_or(0, |time| time.as_millis() as u64);
+    let trying = Progress::before_result("trying scenarios", by_cases.unwrap_or(whole));
+    let shrinking = Progress::before_result("making the failure smaller", 0);
+    let mut show = |step| match step {
+        Step::Trying { scenarios, elapsed } => {
+            trying.set(match by_cases {
+                Some(cases) => scenarios.min(cases),
+                None => (elapsed.as_millis() as u64).min(whole),
+            });
+            trying.note(&format!("{scenarios} tried"));
+        }
+        Step::Shrinking(runs) => {
+            trying.finish();
+            shrinking.set(runs);
+        }
+    };
+    let make = |nic: usize, config: &_, memory| factory.make(nic, config, memory);
+    let result = campaign.run(&make, &mut show);
+    trying.finish();
+    shrinking.finish();
+    result
 }
 
 fn usage(failure: Failure) -> CliError {
@@ -222,7 +217,7 @@ fn usage(failure: Failure) -> CliError {
 fn print(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     let mut of = vec![report.preset];
     of.extend(report.overrides.iter().map(String::as_str));
-    let what = format!("two golden NICs ({}), seed {}", of.join(" "), report.seed);
+    let what = format!("{} ({}), seed {}", report.nics, of.join(" "), report.seed);
     match &report.failure {
         None => {
             let held = match report.property {

@@ -11,6 +11,7 @@ mod error;
 mod fuzz;
 mod generate;
 mod library;
+mod nics;
 mod progress;
 mod replay;
 mod source;

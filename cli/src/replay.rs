@@ -11,21 +11,22 @@ use spraynic_config::{NicConfig, Source};
 use spraynic_cosim::{
     BenchError, Builder, CaseError, Limits, Mismatch, ModelSource, Outcome, SimulationError, Trace, replay,
 };
-use spraynic_network::sabotage::Sabotage;
 
 use crate::error::{CliError, Verdict};
 use crate::library;
+use crate::nics::NicArguments;
 use crate::progress::Progress;
 
 /// Run a saved trace again, and say whether it still fails
 ///
 /// Trace of a block: the model is generated anew from the block and the configuration that the trace names. Trace of
-/// `spraynic fuzz`: the scenario runs on golden NICs. Exit status 0: it passes now; 1: it still fails.
+/// `spraynic fuzz`: the scenario runs on golden or Verilated NICs. Exit status 0: it passes now; 1: it still fails.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayCommand {
     /// Trace that `spraynic cosim`, `spraynic fuzz` or a test saved
     file: PathBuf,
-    /// Trace of a block: write a waveform: FST, or VCD where Verilator's FST writer cannot be compiled
+    /// Write a waveform: FST, or VCD where Verilator's FST writer cannot be compiled. Trace of a scenario: of each
+    /// Verilated NIC; with several, the number of the NIC comes into the name
     #[arg(long, value_name = "FILE")]
     wave: Option<PathBuf>,
     /// Trace of a scenario: print all that happened, a line an event
@@ -34,9 +35,8 @@ pub(crate) struct ReplayCommand {
     /// Trace of a scenario: write what left and reached NIC 0 as a capture
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Spoil NIC 0, to see a failure
-    #[arg(long, hide = true, value_parser = crate::fuzz::sabotage_parser())]
-    sabotage: Option<Sabotage>,
+    #[command(flatten)]
+    nics: NicArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,8 +70,10 @@ impl ReplayCommand {
             Some(spraynic_network::trace::SCENARIO) => return self.run_scenario(),
             Some(other) => return Err(self.unusable(format!("traces of kind `{other}` are not known"))),
         }
-        if self.log || self.pcap.is_some() || self.sabotage.is_some() {
-            return Err(self.unusable("it is the trace of a block: --log and --pcap are for scenarios".to_owned()));
+        if self.log || self.pcap.is_some() || self.nics.sabotage.is_some() || self.nics.has_verilated() {
+            return Err(
+                self.unusable("it is the trace of a block: --log, --pcap and --nics are for scenarios".to_owned())
+            );
         }
         let trace = Trace::load(&self.file)?;
         let config = self.config_of(&trace)?;

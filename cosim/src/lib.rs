@@ -10,6 +10,7 @@
 //! | [`Stimulus`], [`Bench`], [`Agent`] | streams of frames with gaps and back-pressure, run to the end; AXI4-Stream's rules checked |
 //! | [`Expectation`] | the scoreboard: the first wrong frame, field by field |
 //! | [`Property`] | proptest cases against one model; a failure is shrunk and saved |
+//! | [`nic::VerilatedDevice`] | the whole NIC as a device of `spraynic_network` |
 //! | [`Trace`], [`replay()`] | the saved case, run again, with a waveform |
 //!
 //! A test of a block:
@@ -50,6 +51,7 @@ mod bench;
 mod build;
 mod library;
 pub mod model;
+pub mod nic;
 mod property;
 pub mod receive;
 pub mod scoreboard;
@@ -69,6 +71,7 @@ pub use model::{Direction, ModelSource, Port};
 pub use property::{Property, PropertyError, SharedModel, Trial};
 pub use scoreboard::{Expectation, ExpectedStream, Format, FrameMismatch, Mismatch};
 pub use simulation::{Input, Output, Simulation, SimulationError};
+pub use spraynic_network::trace::{TRACE_VERSION, TraceError};
 pub use stream::{Frame, Pattern, Received, SetupError, SinkChecks, StreamError, StreamFault, Timing};
 pub use tool::{Compiler, ToolError, Verilator};
-pub use trace::{Case, CaseError, Replay, ReplayError, TRACE_VERSION, Trace, TraceError, replay};
+pub use trace::{Case, CaseError, Replay, ReplayError, Trace, replay};

@@ -1,10 +1,9 @@
 //! A run as a file that a person can read, and the same run again, with a waveform if wanted.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use spraynic_network::trace::{self, TRACE_VERSION, TraceError};
 
 use crate::bench::{BenchError, Limits, Outcome, Stimulus, run};
 use crate::build::{BuildError, Builder, Waveform};
@@ -51,9 +50,6 @@ impl Case {
     }
 }
 
-/// The version of the file format.
-pub const TRACE_VERSION: u32 = 1;
-
 /// A saved case, with what is needed to build its model again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,37 +71,6 @@ pub struct Trace {
     pub case: Case,
 }
 
-/// A trace file cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The system refuses.
-    #[error("cannot {action} the trace {path}: {source}")]
-    File {
-        /// "read" or "write".
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The text is no trace.
-    #[error("{path} is not a trace: {source}")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        source: serde_json::Error,
-    },
-    /// Another version of the format.
-    #[error("{path} is a trace of version {found}; this program reads version {TRACE_VERSION}")]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
-}
-
 impl Trace {
     /// A trace of a case.
     #[must_use]
@@ -125,20 +90,7 @@ impl Trace {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), TraceError> {
-        let error = |source| TraceError::File {
-            action: "write",
-            path: path.to_path_buf(),
-            source,
-        };
-        let directory = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        fs::create_dir_all(directory).map_err(error)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(error)?;
-        serde_json::to_writer_pretty(&mut file, self).map_err(|source| error(source.into()))?;
-        file.persist(path).map_err(|failed| error(failed.error))?;
-        Ok(())
+        trace::save(self, path)
     }
 
     /// Reads a file.
@@ -146,27 +98,7 @@ impl Trace {
     /// # Errors
     /// It cannot be read, or is no trace of this version.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
-        #[derive(Deserialize)]
-        struct Head {
-            version: u32,
-        }
-        let text = fs::read(path).map_err(|source| TraceError::File {
-            action: "read",
-            path: path.to_path_buf(),
-            source,
-        })?;
-        let format = |source| TraceError::Format {
-            path: path.to_path_buf(),
-            source,
-        };
-        let Head { version } = serde_json::from_slice(&text).map_err(format)?;
-        if version != TRACE_VERSION {
-            return Err(TraceError::Version {
-                path: path.to_path_buf(),
-                found: version,
-            });
-        }
-        serde_json::from_slice(&text).map_err(format)
+        trace::load(path)
     }
 }
 

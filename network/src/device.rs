@@ -114,3 +114,58 @@ pub trait Device {
     /// What it did so far beyond sending its work once.
     fn activity(&self) -> Activity;
 }
+
+/// So that NICs of different kinds are on one network.
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn write(&mut self, write: &TableWrite, now_ns: u64) {
+        (**self).write(write, now_ns);
+    }
+
+    fn post(&mut self, request: &WorkRequest, now_ns: u64) {
+        (**self).post(request, now_ns);
+    }
+
+    fn post_receive(&mut self, request: &ReceiveRequest, now_ns: u64) {
+        (**self).post_receive(request, now_ns);
+    }
+
+    fn set_port(&mut self, port: u8, up: bool, now_ns: u64) {
+        (**self).set_port(port, up, now_ns);
+    }
+
+    fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64) {
+        (**self).receive(port, frame, now_ns);
+    }
+
+    fn transmit(&mut self, free: u8, now_ns: u64) -> Option<(u8, Vec<u8>)> {
+        (**self).transmit(free, now_ns)
+    }
+
+    fn wake_ns(&mut self) -> Option<u64> {
+        (**self).wake_ns()
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        (**self).advance(now_ns);
+    }
+
+    fn completion(&mut self) -> Option<Completion> {
+        (**self).completion()
+    }
+
+    fn slow_path(&mut self) -> Option<Vec<u8>> {
+        (**self).slow_path()
+    }
+
+    fn memory(&mut self) -> &mut Vec<u8> {
+        (**self).memory()
+    }
+
+    fn leftovers(&self) -> String {
+        (**self).leftovers()
+    }
+
+    fn activity(&self) -> Activity {
+        (**self).activity()
+    }
+}

@@ -43,6 +43,12 @@ impl Base {
         Ok(base)
     }
 
+    /// The configuration of the NICs.
+    #[must_use]
+    pub fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
     /// Profiles that can ask for something, with their weights.
     fn profiles(&self) -> Vec<(u32, WireProfile)> {
         [(1, WireProfile::Roce), (3, WireProfile::Solar), (2, WireProfile::Mrc)]

@@ -1,4 +1,4 @@
-//! Replay of a scenario on golden NICs, with all that happened as text or as a capture.
+//! Replay of a scenario on golden or Verilated NICs, with all that happened as text or as a capture.
 
 use std::io::{BufWriter, Write};
 
@@ -6,17 +6,18 @@ use serde::Serialize;
 use spraynic_network::Failure;
 use spraynic_network::check::{self, Good, Property, check};
 use spraynic_network::log::{self, Log};
-use spraynic_network::sabotage::Sabotaged;
 use spraynic_network::trace::ScenarioTrace;
 
 use super::ReplayCommand;
 use crate::error::{CliError, Verdict};
+use crate::nics::Factory;
 use crate::progress::Progress;
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     verdict: &'static str,
     kind: &'a str,
+    nics: String,
     property: Property,
     preset: &'a str,
     overrides: &'a [String],
@@ -32,22 +33,30 @@ struct Report<'a> {
     frames: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pcap: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waveforms: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Vec<String>>,
 }
 
 impl ReplayCommand {
     pub(super) fn run_scenario(&self) -> Result<Verdict, CliError> {
-        if self.wave.is_some() {
+        if self.wave.is_some() && !self.nics.has_verilated() {
             return Err(self.unusable(
-                "it is the trace of a scenario, which runs on golden NICs: they have no waveform; --log says what happened"
+                "it is the trace of a scenario, and golden NICs have no waveform: --nics verilated,golden runs NIC 0 as Verilog; \
+                 --log says what happened"
                     .to_owned(),
             ));
         }
         let trace = ScenarioTrace::load(&self.file)?;
+        let config = trace
+            .scenario
+            .config()
+            .map_err(|failure| self.unusable(failure.to_string()))?;
+        let factory = self.nics.factory(&config, self.wave.as_deref())?;
         let events = (self.log || self.pcap.is_some()).then(Log::default);
         check::keep_panics();
-        let result = Progress::during("running the scenario", || self.once_more(&trace, events.as_ref()));
+        let result = Progress::during("running the scenario", || once_more(&trace, &factory, events.as_ref()));
         if let Err(failure @ Failure::Scenario(_)) = &result {
             return Err(self.unusable(failure.to_string()));
         }
@@ -63,6 +72,7 @@ impl ReplayCommand {
         let report = Report {
             verdict: if good.is_some() { "passes" } else { "fails" },
             kind: &trace.kind,
+            nics: self.nics.words(""),
             property: trace.property,
             preset: &trace.scenario.preset,
             overrides: &trace.scenario.overrides,
@@ -71,6 +81,7 @@ impl ReplayCommand {
             finished_ns: good.map(|good| good.report.finished_ns),
             frames: good.map(|good| good.report.sent.iter().sum()),
             pcap: self.pcap.as_ref().map(|path| path.display().to_string()),
+            waveforms: factory.waveforms(trace.scenario.nics),
             log: self.log.then(|| log::lines(&entries)),
         };
         let mut out = BufWriter::new(std::io::stdout().lock());
@@ -86,23 +97,17 @@ impl ReplayCommand {
             None => Verdict::Good,
         })
     }
+}
 
-    fn once_more(&self, trace: &ScenarioTrace, log: Option<&Log>) -> Result<Good, Failure> {
-        let sabotage = self.sabotage;
-        let make = |nic: usize, config: &_, memory| {
-            Sabotaged::new(check::golden(nic, config, memory), sabotage.filter(|_| nic == 0))
-        };
-        match sabotage {
-            None => check(&trace.scenario, trace.property, check::golden, log),
-            Some(_) => check(&trace.scenario, trace.property, make, log),
-        }
-    }
+fn once_more(trace: &ScenarioTrace, factory: &Factory, log: Option<&Log>) -> Result<Good, Failure> {
+    let make = |nic: usize, config: &_, memory| factory.make(nic, config, memory);
+    check(&trace.scenario, trace.property, make, log)
 }
 
 fn print(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     let mut of = vec![report.preset];
     of.extend(report.overrides.iter().map(String::as_str));
-    let what = format!("golden NICs ({})", of.join(" "));
+    let what = format!("{} ({})", report.nics, of.join(" "));
     match &report.message {
         None => writeln!(
             out,
@@ -117,6 +122,9 @@ fn print(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
     }
     if let Some(path) = &report.pcap {
         writeln!(out, "\ncapture of NIC 0: {path}")?;
+    }
+    for path in &report.waveforms {
+        writeln!(out, "\nwaveform: {path}; time_ns says the time of the network")?;
     }
     if let Some(lines) = &report.log {
         writeln!(out, "\n{:>12}", "ns")?;
