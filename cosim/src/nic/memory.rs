@@ -51,7 +51,7 @@ impl Pauses {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        (self.state >> 32) as u8 <= self.share - 1
+        ((self.state >> 32) as u8) < self.share
     }
 }
 
