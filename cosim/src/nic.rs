@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use spraynic_config::NicConfig;
 use spraynic_config::registers::RegisterMap;
-use spraynic_hdl::catalogue;
+use spraynic_hdl::spraynic_nic;
 use spraynic_rtl::Context;
 
 use crate::build::{BuildError, Builder, Model};
@@ -27,9 +27,6 @@ pub use device::{FrameTime, Options, VerilatedDevice};
 pub use memory::MemoryTiming;
 pub use nics::{Kind, Nics, Timing};
 
-/// The block that is a whole NIC.
-pub const NIC: &str = "spraynic_nic";
-
 /// The Verilated NIC of a configuration, and its registers.
 #[derive(Debug, Clone)]
 pub struct NicModel {
@@ -38,12 +35,11 @@ pub struct NicModel {
     registers: RegisterMap,
 }
 
-/// The Verilog of the whole NIC of a valid configuration; `None`: the catalogue has no such block.
+/// The Verilog of the whole NIC of a valid configuration, with its counters on ports.
 #[must_use]
-pub fn source(config: &NicConfig) -> Option<ModelSource> {
-    let block = catalogue::blocks().iter().find(|block| block.name == NIC)?;
+pub fn source(config: &NicConfig) -> ModelSource {
     let context = Context::new();
-    Some(ModelSource::from_definition(block.build(&context, config)))
+    ModelSource::from_definition(spraynic_nic::observed(&context, config))
 }
 
 impl NicModel {
@@ -52,15 +48,10 @@ impl NicModel {
     /// # Errors
     /// It cannot be built.
     pub fn build(builder: &Builder, config: &NicConfig) -> Result<Self, BuildError> {
-        let missing = || BuildError::Source {
-            top: NIC.to_owned(),
-            reason: "there is no such block".to_owned(),
-        };
-        let source = source(config).ok_or_else(missing)?;
         Ok(Self {
             config: config.clone(),
-            model: builder.build(&source)?,
-            registers: catalogue::registers(config, Some(NIC)).ok_or_else(missing)?,
+            model: builder.build(&source(config))?,
+            registers: spraynic_nic::register_map(config),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::axi_write_master::{self, axi_write_master};
 use crate::frame_fifo::frame_fifo;
 use crate::header_builder::header_builder;
 use crate::icrc::{Icrc, icrc};
-use crate::joints::{drain, from, has_stream, into, join, pass_out};
+use crate::joints::{drain, from, has_port, has_stream, into, join, pass_out};
 use crate::packet_multiplexer::packet_multiplexer;
 use crate::packet_slicer::packet_slicer_slices;
 use crate::path_monitor::path_monitor;
@@ -163,8 +163,20 @@ impl<'a> Ports<'a> {
 /// The NIC of this configuration.
 #[must_use]
 pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
+    nic(context, config, false)
+}
+
+/// The same NIC with what a test bench wants to see in each clock, which hardware reads from registers: all counters on ports `count_…` of the names
+/// of their registers, and `free_slots`.
+#[must_use]
+pub fn observed<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
+    nic(context, config, true)
+}
+
+fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definition<'a> {
     let (width, number) = (config.datapath.width_bits, config.paths.ports);
-    let m = context.module(&format!("{NAME}_w{width}_p{number}"));
+    let suffix = if observed { "_observed" } else { "" };
+    let m = context.module(&format!("{NAME}_w{width}_p{number}{suffix}"));
     m.doc("The whole NIC: frames of its ports, memory by AXI4, registers by AXI4-Lite, requests and completions by streams.");
     let time_ns = m.input("time_ns", 64).doc("time in nanoseconds: never goes back");
     let up = m.input("port_up", number).doc("the link of each port is up");
@@ -227,6 +239,14 @@ pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<
         "Completion of a work request or a receive request",
     ));
     events(m, &blocks);
+    if observed {
+        for (name, count) in &blocks.counters {
+            m.output_of(&format!("count_{name}"), *count);
+        }
+        if has_port(receive, "free_slots") {
+            m.output_of("free_slots", receive.output("free_slots"));
+        }
+    }
     // For models that follow the order, and for path management that is not there yet.
     for unread in [
         "m_axis_event",

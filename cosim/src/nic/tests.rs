@@ -2,7 +2,7 @@
 
 use spraynic_config::descriptor::{Descriptor, MemoryWrite, PathEntry, PayloadRequest};
 use spraynic_config::{NicConfig, Preset};
-use spraynic_hdl::{axi_read_master, axi_write_master, frame_fifo, register_file};
+use spraynic_hdl::{axi_read_master, axi_write_master, frame_fifo, register_file, spraynic_nic};
 use spraynic_rtl::Context;
 
 use super::memory::{MemoryPort, MemoryTiming};
@@ -18,7 +18,7 @@ fn lab() -> NicConfig {
 
 static REGISTERS: SharedModel = SharedModel::new(|| {
     let context = Context::new();
-    let map = register_file::register_map(&lab());
+    let map = spraynic_nic::register_map(&lab());
     ModelSource::from_definition(register_file::register_file(&context, &map))
 });
 
@@ -54,7 +54,7 @@ fn descriptors_go_through_registers_and_registers_are_read() {
     let Some(mut simulation) = simulation(&REGISTERS) else {
         return;
     };
-    let map = register_file::register_map(&lab());
+    let map = spraynic_nic::register_map(&lab());
     let mut registers = Registers::new(&mut simulation, &map).unwrap();
     let entries: Vec<PathEntry> = (0..5)
         .map(|path| PathEntry {
