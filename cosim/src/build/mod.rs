@@ -127,6 +127,7 @@ pub enum LintError {
 #[derive(Debug, Clone)]
 pub struct Builder {
     options: Options,
+    quick: bool,
     cache: PathBuf,
     verilator: Option<PathBuf>,
     compiler: Option<String>,
@@ -212,6 +213,7 @@ impl Builder {
                 tracing: false,
                 coverage: false,
             },
+            quick: false,
             cache: Cache::default_root(),
             verilator: None,
             compiler: None,
@@ -244,6 +246,13 @@ impl Builder {
     #[must_use]
     pub fn coverage(mut self, on: bool) -> Self {
         self.options.coverage = on;
+        self
+    }
+
+    /// Compiles in less than half the time, for large models that run little (default: off; what it costs in speed is in the chapter on performance).
+    #[must_use]
+    pub fn quick(mut self, on: bool) -> Self {
+        self.quick = on;
         self
     }
 
@@ -298,7 +307,7 @@ impl Builder {
             .part(&runtime_key)
             .part(format!("{:?}", self.options))
             .part(&source.top)
-            .part(MODEL_FLAGS.join(" "))
+            .part(model_flags(self.quick).join(" "))
             .part(processor());
         for flag in verilator_flags(&self.options, waveform) {
             key = key.part(flag);
@@ -314,6 +323,7 @@ impl Builder {
                 verilator: &verilator,
                 compiler: &compiler,
                 options: &self.options,
+                quick: self.quick,
                 waveform,
             };
             let runtime = cache.get_or_build("runtime", &runtime_key, |directory| job.compile_runtime(directory))?;
@@ -409,11 +419,14 @@ const COMPILER_FLAGS: [&str; 4] = ["-std=c++17", "-fPIC", "-fvisibility=hidden",
 
 /// Flags of the model's own code. It runs where it is compiled, so it may use every instruction of this processor: a bus of 512 bits
 /// is otherwise moved in 16 words.
-const MODEL_FLAGS: &[&str] = if cfg!(target_arch = "x86_64") {
-    &["-O3", "-march=native"]
-} else {
-    &["-O3"]
-};
+fn model_flags(quick: bool) -> &'static [&'static str] {
+    match (quick, cfg!(target_arch = "x86_64")) {
+        (false, true) => &["-O3", "-march=native"],
+        (false, false) => &["-O3"],
+        (true, true) => &["-O1", "-march=native"],
+        (true, false) => &["-O1"],
+    }
+}
 
 /// What `native` means here, where it can be told: different machines may share a cache.
 fn processor() -> String {
@@ -482,6 +495,7 @@ struct Job<'a> {
     verilator: &'a Verilator,
     compiler: &'a Compiler,
     options: &'a Options,
+    quick: bool,
     waveform: Option<Waveform>,
 }
 
@@ -569,7 +583,7 @@ impl Job<'_> {
             &shim::unity(&sources, &ports, self.options, self.waveform),
         )?;
         let mut command = self.compile(&objects);
-        command.args(MODEL_FLAGS).args(["-shared", "unity.cpp"]);
+        command.args(model_flags(self.quick)).args(["-shared", "unity.cpp"]);
         command.args(
             shim::runtime_sources(self.options, self.waveform)
                 .iter()
