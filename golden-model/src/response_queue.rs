@@ -4,17 +4,20 @@
 //! again those that `retransmit_engine` says were lost. It never decides what is lost, and stores no payload: a READ response is read again.
 //! Theory of operation: `docs/src/blocks/response_queue.md`.
 
+mod held;
+
 use std::collections::VecDeque;
 
 use spraynic_config::descriptor::{
-    PacketDescriptor, PacketOrigin, QueuePairState, RateRequest, Resend, SendContext, SendProgress,
+    PacketDescriptor, PacketOrigin, QueuePairState, RateRequest, Resend, ResponseMessage, SendContext, SendProgress,
 };
 use spraynic_config::{NicConfig, Profile};
 use spraynic_wire::Psn;
 
 use crate::counter::count;
 use crate::response_engine::Packets;
-use crate::work_queue::PACKET_COST;
+use crate::work_queue::{PACKET_COST, RETRY_NS};
+use held::{Candidate, QueuePair};
 
 /// What was generated: the part of the configuration that this block's behaviour depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Config {
     pub queue_pairs: u32,
     /// Responses that are held for each queue pair: READs and atomics that the peer may have outstanding.
     pub responses: usize,
+    /// PSNs of the largest window.
+    pub window: u32,
 }
 
 impl From<&NicConfig> for Config {
@@ -30,6 +35,7 @@ impl From<&NicConfig> for Config {
         Self {
             queue_pairs: config.send_queue_pairs(),
             responses: config.send.reads as usize,
+            window: config.send.window,
         }
     }
 }
@@ -39,38 +45,46 @@ impl From<&NicConfig> for Config {
 pub struct Counters {
     /// Responses taken.
     pub responses: u32,
-    /// Packets given, those given again included.
+    /// Packets of slices begun, those given again included.
     pub packets: u32,
     /// Packets given again.
     pub retransmissions: u32,
-    /// Responses dropped: no such queue pair, or it does not receive.
-    pub drop_queue_pair: u32,
     /// Responses forgotten because the peer asked for one more than the queue pair holds: it has the oldest one.
     pub implied: u32,
+    /// Responses dropped: no such queue pair, or it does not receive.
+    pub drop_queue_pair: u32,
+    /// Responses dropped: their first PSN does not follow the last response.
+    pub drop_sequence: u32,
     /// Responses dropped: the queue pair holds as many as it can, and none has left, so the peer asked for more than it agreed to.
     pub drop_full: u32,
-    /// Packets that were to be given again, but whose response has been acknowledged.
+    /// SendProgress of what was not sent.
+    pub drop_progress: u32,
+    /// PSNs that were to be given again, but are acknowledged or were never given.
     pub drop_resend: u32,
 }
 
+/// Packets of one response that are given one behind the other.
 #[derive(Debug, Clone)]
-struct QueuePair {
-    window: u32,
-    class: u8,
-    /// Oldest PSN that the peer does not have.
-    base: Psn,
-    /// Next PSN to give for the first time, and the place of its response.
-    next: Psn,
-    sending: usize,
-    /// PSN behind the last response.
-    end: Psn,
-    /// The oldest first.
-    responses: VecDeque<Packets>,
-    /// Count of responses that are gone: their places, modulo 256.
-    gone: u8,
-    resends: VecDeque<Psn>,
-    /// It stands among those that take turns.
-    active: bool,
+pub struct Slice {
+    packets: Packets,
+    index: u32,
+    left: u32,
+    origin: PacketOrigin,
+}
+
+impl Iterator for Slice {
+    type Item = (PacketDescriptor, PacketOrigin);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let index = self.index;
+        self.index += 1;
+        let origin = PacketOrigin {
+            last: index + 1 == self.packets.total(),
+            ..self.origin
+        };
+        Some((self.packets.at(index), origin))
+    }
 }
 
 /// The block: the responses by queue pair, whose turn it is, and counters.
@@ -78,7 +92,12 @@ struct QueuePair {
 pub struct ResponseQueue {
     config: Config,
     queue_pairs: Vec<Option<QueuePair>>,
+    /// A queue pair has a turn, or waits for tokens. It keeps that when it closes.
+    listed: Vec<bool>,
     turns: VecDeque<u32>,
+    /// Those without tokens, with the time to ask again: in the order of that time.
+    waiting: VecDeque<(u64, u32)>,
+    slice: Option<Slice>,
     counters: Counters,
 }
 
@@ -89,7 +108,10 @@ impl ResponseQueue {
         Self {
             config,
             queue_pairs: vec![None; config.queue_pairs as usize],
+            listed: vec![false; config.queue_pairs as usize],
             turns: VecDeque::new(),
+            waiting: VecDeque::new(),
+            slice: None,
             counters: Counters::default(),
         }
     }
@@ -108,39 +130,34 @@ impl ResponseQueue {
         let Some(slot) = self.queue_pairs.get_mut(context.qpn as usize) else {
             return;
         };
-        let (window, class) = (context.window.into(), context.class);
-        match (receives, slot.as_mut()) {
-            (false, _) => *slot = None,
-            (true, Some(queue_pair)) => {
-                queue_pair.window = window;
-                queue_pair.class = class;
-                self.wake(context.qpn);
-            }
-            (true, None) => {
-                let first = Psn::new(context.sent_response_psn);
-                *slot = Some(QueuePair {
-                    window,
-                    class,
-                    base: first,
-                    next: first,
-                    sending: 0,
-                    end: first,
-                    responses: VecDeque::new(),
-                    gone: 0,
-                    resends: VecDeque::new(),
-                    active: false,
-                });
-            }
+        if !receives {
+            *slot = None;
+            return;
         }
+        let first = Psn::new(context.sent_response_psn);
+        let queue_pair = slot.get_or_insert_with(|| QueuePair::new(first));
+        queue_pair.window = u32::from(context.window).clamp(1, self.config.window);
+        queue_pair.class = context.class;
+        self.wake(context.qpn);
     }
 
-    /// Takes the packets of a response, in the order of their PSNs; false: dropped.
-    pub fn take(&mut self, qpn: u32, packets: Packets) -> bool {
-        let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
+    fn held(&mut self, qpn: u32) -> Option<&mut QueuePair> {
+        self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut)
+    }
+
+    /// Takes a response; false: dropped.
+    pub fn take(&mut self, message: &ResponseMessage) -> bool {
+        let most = self.config.responses;
+        let Some(queue_pair) = self.held(message.qpn) else {
             count(&mut self.counters.drop_queue_pair);
             return false;
         };
-        if queue_pair.responses.len() == self.config.responses {
+        if Psn::new(message.psn) != queue_pair.end {
+            count(&mut self.counters.drop_sequence);
+            return false;
+        }
+        let full = queue_pair.responses.len() == most;
+        if full {
             // The peer asks for more only when it has an older response in full: it is acknowledged by that.
             let has_left = queue_pair.sending > 0;
             if !has_left {
@@ -148,41 +165,37 @@ impl ResponseQueue {
                 return false;
             }
             queue_pair.forget_oldest();
-            count(&mut self.counters.implied);
         }
+        queue_pair.push(message);
+        self.counters.implied = self.counters.implied.wrapping_add(full.into());
         count(&mut self.counters.responses);
-        queue_pair.end += packets.total();
-        queue_pair.responses.push_back(packets);
-        self.wake(qpn);
+        self.wake(message.qpn);
         true
     }
 
     /// Takes how far the peer has come: responses that it has in full are forgotten.
     pub fn progress(&mut self, progress: &SendProgress) {
         let qpn = progress.qpn;
-        let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
+        let Some(queue_pair) = self.held(qpn) else {
             return;
         };
+        if !queue_pair.progress(Psn::new(progress.base)) {
+            count(&mut self.counters.drop_progress);
+        }
         if progress.failed {
             self.queue_pairs[qpn as usize] = None;
-            return;
-        }
-        queue_pair.base = Psn::new(progress.base);
-        while let Some(oldest) = queue_pair.responses.front() {
-            if (oldest.first_psn() + oldest.total()).is_after(queue_pair.base) {
-                break;
-            }
-            queue_pair.forget_oldest();
         }
         self.wake(qpn);
     }
 
     /// Takes a PSN that is to be given again.
     pub fn resend(&mut self, resend: &Resend) {
-        let Some(queue_pair) = self.queue_pairs.get_mut(resend.qpn as usize).and_then(Option::as_mut) else {
+        let Some(queue_pair) = self.held(resend.qpn) else {
             return;
         };
-        queue_pair.resends.push_back(Psn::new(resend.psn));
+        if !queue_pair.resend(Psn::new(resend.psn)) {
+            count(&mut self.counters.drop_resend);
+        }
         self.wake(resend.qpn);
     }
 
@@ -193,95 +206,74 @@ impl ResponseQueue {
         queue_pair.is_none_or(|queue_pair| queue_pair.responses.is_empty())
     }
 
-    /// The next packet, queue pair by queue pair in turn; what was lost goes before what is new. `ask` answers as `rate_limiter` does.
-    pub fn give(&mut self, mut ask: impl FnMut(&RateRequest) -> bool) -> Option<(PacketDescriptor, PacketOrigin)> {
-        for _ in 0..self.turns.len() {
-            let qpn = self.turns.pop_front()?;
-            let Some(queue_pair) = self.queue_pairs.get_mut(qpn as usize).and_then(Option::as_mut) else {
+    /// The next packet, queue pair by queue pair in turn, slice by slice; what was lost goes before what is new. `ask` answers as `rate_limiter`
+    /// does. Called again until there is none; then again after any event, or at [`Self::wakes_at`].
+    pub fn give(
+        &mut self,
+        now_ns: u64,
+        mut ask: impl FnMut(&RateRequest) -> bool,
+    ) -> Option<(PacketDescriptor, PacketOrigin)> {
+        if let Some(packet) = self.slice.as_mut().and_then(Iterator::next) {
+            return Some(packet);
+        }
+        while let Some((_, qpn)) = self.waiting.pop_front_if(|(due, _)| *due <= now_ns) {
+            self.listed[qpn as usize] = false;
+            self.wake(qpn);
+        }
+        while let Some(qpn) = self.turns.pop_front() {
+            let Some(asked) = self.offer(qpn) else {
+                self.listed[qpn as usize] = false;
                 continue;
             };
-            let Some((packet, origin)) = queue_pair.peek(&mut self.counters) else {
-                queue_pair.active = false;
-                continue;
-            };
-            let asked = RateRequest {
-                qpn,
-                class: queue_pair.class,
-                bytes: u32::from(packet.payload_length) + PACKET_COST,
-                ..RateRequest::default()
-            };
-            self.turns.push_back(qpn);
             if ask(&asked) {
-                queue_pair.advance(&origin);
-                count(&mut self.counters.packets);
-                if origin.retransmission {
-                    count(&mut self.counters.retransmissions);
-                }
-                return Some((packet, origin));
+                self.turns.push_back(qpn);
+                self.slice = self.begin(qpn);
+                return self.slice.as_mut().and_then(Iterator::next);
             }
+            self.waiting.push_back((now_ns.saturating_add(RETRY_NS), qpn));
         }
         None
     }
 
+    /// When a queue pair that had no tokens is to be asked for again.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<u64> {
+        self.waiting.front().map(|(due, _)| *due)
+    }
+
+    fn candidate(&self, qpn: u32) -> Option<Candidate> {
+        self.queue_pairs.get(qpn as usize)?.as_ref()?.candidate()
+    }
+
+    /// What a queue pair would ask for; `None`: it may give nothing.
+    #[must_use]
+    pub fn offer(&self, qpn: u32) -> Option<RateRequest> {
+        let candidate = self.candidate(qpn)?;
+        Some(RateRequest {
+            qpn,
+            class: candidate.class,
+            bytes: candidate.payload + candidate.packets * PACKET_COST,
+            ..RateRequest::default()
+        })
+    }
+
+    /// Begins the next slice of a named queue pair, its tokens granted: also the choice of an RTL that the model follows. `None`: it may not.
+    pub fn begin(&mut self, qpn: u32) -> Option<Slice> {
+        let candidate = self.candidate(qpn)?;
+        let queue_pair = self.held(qpn)?;
+        let slice = queue_pair.begin(&candidate);
+        self.counters.packets = self.counters.packets.wrapping_add(candidate.packets);
+        if candidate.retransmission {
+            count(&mut self.counters.retransmissions);
+        }
+        Some(slice)
+    }
+
     fn wake(&mut self, qpn: u32) {
-        if let Some(Some(queue_pair)) = self.queue_pairs.get_mut(qpn as usize)
-            && !queue_pair.active
-        {
-            queue_pair.active = true;
+        let listed = &mut self.listed[qpn as usize];
+        if !*listed && self.queue_pairs[qpn as usize].as_ref().is_some_and(QueuePair::has_work) {
+            *listed = true;
             self.turns.push_back(qpn);
-        }
-    }
-}
-
-impl QueuePair {
-    fn forget_oldest(&mut self) {
-        self.responses.pop_front();
-        self.gone = self.gone.wrapping_add(1);
-        self.sending = self.sending.saturating_sub(1);
-    }
-
-    /// What would be given now: the oldest PSN to be given again that is still held, else the next new one that the window has room for.
-    fn peek(&mut self, counters: &mut Counters) -> Option<(PacketDescriptor, PacketOrigin)> {
-        while let Some(&psn) = self.resends.front() {
-            if let Some(found) = self.packet(psn, true) {
-                return Some(found);
-            }
-            self.resends.pop_front();
-            count(&mut counters.drop_resend);
-        }
-        let is_open = self.next != self.end && self.next.steps_from(self.base) < self.window;
-        is_open.then(|| self.packet(self.next, false)).flatten()
-    }
-
-    /// The packet of a PSN that was taken and not acknowledged in full.
-    fn packet(&self, psn: Psn, retransmission: bool) -> Option<(PacketDescriptor, PacketOrigin)> {
-        let from = if retransmission { 0 } else { self.sending };
-        let (place, response) = self
-            .responses
-            .iter()
-            .enumerate()
-            .skip(from)
-            .find(|(_, response)| psn.is_in_window(response.first_psn(), response.total()))?;
-        let index = psn.steps_from(response.first_psn());
-        let origin = PacketOrigin {
-            slot: self.gone.wrapping_add(place as u8),
-            psns: 1,
-            class: self.class,
-            profile: Profile::Solar.code(),
-            space: true,
-            last: index + 1 == response.total(),
-            retransmission,
-            tracked: true,
-        };
-        Some((response.at(index), origin))
-    }
-
-    fn advance(&mut self, origin: &PacketOrigin) {
-        if origin.retransmission {
-            self.resends.pop_front();
-        } else {
-            self.next += 1;
-            self.sending += usize::from(origin.last);
         }
     }
 }

@@ -100,8 +100,6 @@ pub struct SpraynicNic {
     to_host: VecDeque<Vec<u8>>,
     /// When SACKs of the timer fall due: those that have been sent since are still in it.
     sack_timers: BinaryHeap<Reverse<(u64, u32, bool)>>,
-    /// Responses were refused by the limiter: when it is asked again.
-    responses_wait_ns: Option<u64>,
 }
 
 impl SpraynicNic {
@@ -130,7 +128,6 @@ impl SpraynicNic {
             completions: VecDeque::new(),
             to_host: VecDeque::new(),
             sack_timers: BinaryHeap::new(),
-            responses_wait_ns: None,
         }
     }
 
@@ -189,7 +186,7 @@ impl SpraynicNic {
             probe,
             self.retransmit.next_deadline_ns(),
             self.work.wakes_at(),
-            self.responses_wait_ns,
+            self.responses.wakes_at(),
         ];
         times.into_iter().flatten().min()
     }

@@ -11,8 +11,8 @@ use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
     qp_lookup, rate_limiter, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
-    retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, spraynic_nic, stream_fifo, transmit_pipeline,
-    work_queue,
+    response_queue, retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, spraynic_nic, stream_fifo,
+    transmit_pipeline, work_queue,
 };
 
 /// The block that holds all others.
@@ -90,6 +90,11 @@ static BLOCKS: &[Block] = &[
         name: "work_queue",
         description: "holds work requests until they are complete, and gives them in slices: window, fences, weights, what was lost",
         build: |context, config| work_queue::work_queue(context, config),
+    },
+    Block {
+        name: response_queue::NAME,
+        description: "holds the responses of solar until the peer has them, and gives their packets: window, tokens, what was lost",
+        build: |context, config| response_queue::response_queue(context, config),
     },
     Block {
         name: "header_builder",

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use spraynic_config::Profile;
 use spraynic_config::descriptor::{PacketContext, ReceivedPacket};
 
 use super::{HostMemory, SpraynicNic};
@@ -30,11 +29,11 @@ impl SpraynicNic {
         self.control.extend(outcome.control);
         self.completions.extend(outcome.effects.completions);
         for packets in outcome.effects.responses {
-            match packets.profile() {
-                Some(Profile::Solar) => {
-                    self.responses.take(packets.qpn(), packets);
+            match packets.message() {
+                Some(message) => {
+                    self.responses.take(&message);
                 }
-                _ => self.sources.direct.push_back(packets),
+                None => self.sources.direct.push_back(packets),
             }
         }
         for (packet, payload) in outcome.effects.requester {

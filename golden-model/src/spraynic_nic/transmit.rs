@@ -11,9 +11,6 @@ use crate::requester::expected_response;
 use crate::response_engine::Packets;
 use crate::spray_scheduler::Ports;
 
-/// How long responses that the limiter refused wait before it is asked again, in nanoseconds.
-const RESPONSE_RETRY_NS: u64 = 1_000;
-
 /// Where packets with a path come from. They take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
@@ -123,15 +120,9 @@ impl SpraynicNic {
         match Source::ALL[source] {
             Source::Requests => self.draw_request(now_ns),
             Source::Responses => {
-                let mut refused = false;
                 let limiter = &mut self.limiter;
-                let given = self.responses.give(|request| {
-                    let granted = Self::granted(limiter.request(request, now_ns));
-                    refused |= !granted;
-                    granted
-                });
-                self.responses_wait_ns = (given.is_none() && refused).then_some(now_ns + RESPONSE_RETRY_NS);
-                given
+                self.responses
+                    .give(now_ns, |request| Self::granted(limiter.request(request, now_ns)))
             }
             Source::Direct => {
                 while let Some(response) = self.sources.direct.front_mut() {

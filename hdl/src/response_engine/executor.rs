@@ -4,12 +4,12 @@ use super::atomics::{self, Atomics};
 use super::table::{self, Executed, State};
 use super::{Generated, Request, count_all};
 use crate::counter::{Counter, count_more};
-use crate::extension::{Aeth, AtomicAckEth, extension};
 use crate::fields::Fields;
+use crate::response_packet::{ResponsePacket, mtu_bytes};
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{Answer, PacketDescriptor, ResponseMessage};
+use spraynic_config::descriptor::{Answer, ResponseMessage};
 use spraynic_rtl::{Bundle, Module, Signal, Stream, bundle, cat};
-use spraynic_wire::{NakCode, Opcode, Syndrome};
+use spraynic_wire::{NakCode, Syndrome};
 
 bundle! {
     /// What is being answered.
@@ -50,12 +50,6 @@ pub(super) struct Executor<'a> {
     /// What it gives is a marker.
     pub(super) marks: Signal<'a>,
     pub(super) answer: Signal<'a>,
-}
-
-/// Bytes of an MTU code; 0 counts as 1, 6 and 7 as 5.
-fn mtu_bytes<'a>(m: Module<'a>, code: Signal<'a>) -> Signal<'a> {
-    let sizes: Vec<_> = (0..8u32).map(|code| m.lit(128u32 << code.clamp(1, 5), 13)).collect();
-    code.select(&sizes)
 }
 
 /// Packets of a READ modulo 2^24: length / MTU rounded up, at least 1.
@@ -195,11 +189,27 @@ pub(super) fn executor<'a>(
         current.psn.set(current.psn + current.psn.lit(1));
     });
 
+    let packet = ResponsePacket {
+        qpn: current.qpn,
+        read: current.read,
+        atomic: current.atomic,
+        first,
+        last,
+        mtu,
+        entropy: current.entropy,
+        psn: current.psn,
+        msn: current.msn,
+        syndrome: current.syndrome,
+        address: current.address,
+        remaining: current.remaining,
+        original: current.original,
+        ack_request: m.low(),
+    };
     let gives_message = (gives & current.message).named("gives_message");
     let gives_packet = (gives & current.packets & !current.message).named("gives_packet");
     m.when(gives_packet, || {
         out_valid.set_lit(1);
-        out.set(describe(m, &current, first, last, mtu));
+        out.set(packet.pack(m));
     })
     .else_when(packets.ready, || out_valid.set_lit(0));
     packets.valid.set(out_valid);
@@ -289,48 +299,6 @@ fn describe_message<'a>(current: &Current<'a>) -> Signal<'a> {
         "byte_count" => current.remaining,
         "value" => current.atomic.mux(current.original, current.address),
         _ => unreachable!("every field of a message is named"),
-    })
-    .pack()
-}
-
-/// The packet that is given next.
-fn describe<'a>(
-    m: Module<'a>,
-    current: &Current<'a>,
-    first: Signal<'a>,
-    last: Signal<'a>,
-    mtu: Signal<'a>,
-) -> Signal<'a> {
-    let lit = |opcode: Opcode| m.lit(opcode.0, 8);
-    let at_first = last.mux(lit(Opcode::READ_RESPONSE_ONLY), lit(Opcode::READ_RESPONSE_FIRST));
-    let at_later = last.mux(lit(Opcode::READ_RESPONSE_LAST), lit(Opcode::READ_RESPONSE_MIDDLE));
-    let single = current
-        .atomic
-        .mux(lit(Opcode::ATOMIC_ACKNOWLEDGE), lit(Opcode::ACKNOWLEDGE));
-    let has_aeth = (first | last).named("has_aeth");
-    let aeth = Aeth {
-        syndrome: current.syndrome,
-        msn: current.msn,
-    };
-    let original = AtomicAckEth {
-        original: current.original,
-    };
-    let headers = extension(&[aeth.emit().gate(has_aeth), original.emit().gate(current.atomic)]);
-    let words = current.atomic.mux(
-        m.lit((Aeth::LENGTH + AtomicAckEth::LENGTH) / 4, 4),
-        has_aeth.zero_extend(4),
-    );
-    let length = last.mux(current.remaining.part(0, 13), mtu).gate(current.read);
-    Fields::build::<PacketDescriptor>(|name, width| match name {
-        "qpn" => current.qpn,
-        "opcode" => current.read.mux(first.mux(at_first, at_later), single),
-        "psn" => current.psn,
-        "extension_words" => words,
-        "entropy" => current.entropy.zero_extend(width),
-        "payload_length" => length,
-        "local_address" => current.address.gate(current.read),
-        "extension" => headers,
-        _ => m.lit(0, width),
     })
     .pack()
 }

@@ -2,11 +2,12 @@
 //! `slice.rs`; what they share is here.
 
 use super::Ports;
-use super::state::{Record, Sizes};
+use super::state::{Sizes, queue_record, slot_record};
 use super::turns::Turns;
 use super::{events, heard, slice};
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
+use crate::record::Record;
 use crate::sweep;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
@@ -305,7 +306,7 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     });
 
     // The RAMs.
-    let queue = Record::queue(m, sizes);
+    let queue = queue_record(m, sizes);
     let states = m.memory("queues", 1 << sizes.qpn, queue.width());
     let wakes = m.wire("wakes", 1);
     let store = at(Step::Wake) | at(Step::Store);
@@ -318,7 +319,7 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     let state_word = states.read(load, index);
     m.when(at(Step::Loaded), || queue.load(state_word));
 
-    let slot = Record::slot(m);
+    let slot = slot_record(m);
     let slot_index = |place: Signal<'a>| cat(&[index, place.part(0, sizes.slot)]);
     let walk = m.reg("walk", sizes.place());
     let then = m.reg("then", 6);

@@ -1,7 +1,9 @@
 //! What is kept of a queue pair between operations: one word in RAM, and the registers that hold it during an operation.
 
 use spraynic_config::NicConfig;
-use spraynic_rtl::{Module, Signal, cat_lsb_first, index_width};
+use spraynic_rtl::{Module, index_width};
+
+use crate::record::Record;
 
 /// Sizes that follow from the configuration, in bits.
 #[derive(Debug, Clone, Copy)]
@@ -35,100 +37,52 @@ impl Sizes {
 /// Bits of a deficit, signed: one weight of 255 units of 4,096 bytes, and a debt of one slice.
 pub(super) const DEFICIT_BITS: u32 = 22;
 
-/// Registers with names, which pack to a word.
-#[derive(Debug, Clone)]
-pub(super) struct Record<'a> {
-    fields: Vec<(&'static str, Signal<'a>)>,
+/// The registers of a queue pair.
+#[track_caller]
+pub(super) fn queue_record<'a>(m: Module<'a>, sizes: Sizes) -> Record<'a> {
+    let place = sizes.place();
+    let fields = [
+        ("state", 3),
+        ("profile", 2),
+        ("mtu", 3),
+        ("class", 2),
+        ("timestamps", 1),
+        ("reads_allowed", 5),
+        ("window", 11),
+        ("weight", 8),
+        ("entropy", 32),
+        ("head", place),
+        ("cut", place),
+        ("frontier", place),
+        ("tail", place),
+        ("head_psn", 24),
+        ("base", 24),
+        ("done", 24),
+        ("cut_psn", 24),
+        ("next_psn", 24),
+        ("post_psn", 24),
+        ("msn", 16),
+        ("rqmsn", 16),
+        ("reads", 5),
+        ("waits", 1),
+        ("lost_words", sizes.words),
+        ("listed", 1),
+        ("deficit", DEFICIT_BITS),
+    ];
+    Record::regs(m, "queue", &fields)
 }
 
-impl<'a> Record<'a> {
-    #[track_caller]
-    fn regs(m: Module<'a>, prefix: &str, fields: &[(&'static str, u32)]) -> Self {
-        let mut regs = vec![];
-        for (name, width) in fields {
-            regs.push((*name, m.reg(&format!("{prefix}_{name}"), *width)));
-        }
-        Self { fields: regs }
-    }
-
-    /// The registers of a queue pair.
-    #[track_caller]
-    pub(super) fn queue(m: Module<'a>, sizes: Sizes) -> Self {
-        let place = sizes.place();
-        let fields = [
-            ("state", 3),
-            ("profile", 2),
-            ("mtu", 3),
-            ("class", 2),
-            ("timestamps", 1),
-            ("reads_allowed", 5),
-            ("window", 11),
-            ("weight", 8),
-            ("entropy", 32),
-            ("head", place),
-            ("cut", place),
-            ("frontier", place),
-            ("tail", place),
-            ("head_psn", 24),
-            ("base", 24),
-            ("done", 24),
-            ("cut_psn", 24),
-            ("next_psn", 24),
-            ("post_psn", 24),
-            ("msn", 16),
-            ("rqmsn", 16),
-            ("reads", 5),
-            ("waits", 1),
-            ("lost_words", sizes.words),
-            ("listed", 1),
-            ("deficit", DEFICIT_BITS),
-        ];
-        Self::regs(m, "queue", &fields)
-    }
-
-    /// The registers of a request in its slot.
-    #[track_caller]
-    pub(super) fn slot(m: Module<'a>) -> Self {
-        let fields = [
-            ("request", 512),
-            ("first_psn", 24),
-            ("psns", 24),
-            ("msn", 16),
-            ("rqmsn", 16),
-            ("responds", 1),
-            ("wrong", 1),
-        ];
-        Self::regs(m, "slot", &fields)
-    }
-
-    /// One field.
-    pub(super) fn get(&self, name: &str) -> Signal<'a> {
-        match self.fields.iter().find(|(field, _)| *field == name) {
-            Some((_, signal)) => *signal,
-            None => panic!("no field `{name}`"),
-        }
-    }
-
-    /// Bits of the word.
-    pub(super) fn width(&self) -> u32 {
-        self.fields.iter().map(|(_, signal)| signal.width()).sum()
-    }
-
-    /// The word with other values in some fields.
-    pub(super) fn pack_with(&self, changes: &[(&str, Signal<'a>)]) -> Signal<'a> {
-        let signals = self.fields.iter().map(|(name, signal)| {
-            let change = changes.iter().find(|(changed, _)| changed == name);
-            change.map_or(*signal, |(_, value)| *value)
-        });
-        cat_lsb_first(&signals.collect::<Vec<_>>())
-    }
-
-    /// Loads the registers.
-    pub(super) fn load(&self, word: Signal<'a>) {
-        let mut low = 0;
-        for (_, signal) in &self.fields {
-            signal.set(word.part(low, signal.width()));
-            low += signal.width();
-        }
-    }
+/// The registers of a request in its slot.
+#[track_caller]
+pub(super) fn slot_record(m: Module<'_>) -> Record<'_> {
+    let fields = [
+        ("request", 512),
+        ("first_psn", 24),
+        ("psns", 24),
+        ("msn", 16),
+        ("rqmsn", 16),
+        ("responds", 1),
+        ("wrong", 1),
+    ];
+    Record::regs(m, "slot", &fields)
 }
