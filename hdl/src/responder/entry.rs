@@ -106,7 +106,10 @@ pub(super) fn entry<'a>(
     m.when(free | other_leaves, || other_valid.set(takes_other));
     let request = operation::receive_request(m, receive_requests.data).pack();
     let context = operation::context_write(m, contexts.data).pack();
-    m.when(takes_other, || other.set(contexts.valid.mux(context, request)));
+    // Loaded whenever it is empty or emptied: its enable reaches far, and need not know whether something comes.
+    m.when(!other_valid | operations.ready, || {
+        other.set(contexts.valid.mux(context, request));
+    });
     m.assert("one_enters_at_a_time", !(packet_valid & other_valid));
 
     operations
