@@ -32,6 +32,8 @@ use crate::rate_limiter::rate_limiter;
 use crate::receive_pipeline::receive_pipeline;
 use crate::register_file::{counters_of, register_file};
 use crate::requester::requester;
+use crate::response_engine;
+use crate::response_queue::response_queue;
 use crate::retransmit_engine::retransmit_engine;
 use crate::spray_scheduler::spray_scheduler;
 use crate::work_queue::work_queue;
@@ -67,6 +69,9 @@ pub(crate) fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a
         ("memory_read", axi_read_master(context, config)),
         ("memory_write", axi_write_master(context, config)),
     ];
+    if response_engine::gives_messages(config) {
+        parts.push(("send_response_queue", response_queue(context, config)));
+    }
     if has_atomics {
         let (bits, atomics) = (memory::ATOMIC_BITS, memory::ATOMICS);
         parts.push(("atomic_read", axi_read_master::build(context, bits, atomics)));
@@ -199,13 +204,9 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
 
     let direct = transmit::untracked(m, "response_of_roce", from(receive, "m_axis_response"));
     let mut packets = vec![from(blocks.at("send_packet_slicer"), "m_axis"), direct];
-    match blocks.find("send_response_queue") {
-        Some(responses) => {
-            join(receive, "m_axis_message", responses, "s_axis");
-            packets.push(from(responses, "m_axis"));
-        }
-        None if has_stream(receive, "m_axis_message") => drain(from(receive, "m_axis_message")),
-        None => {}
+    if let Some(responses) = blocks.find("send_response_queue") {
+        join(receive, "m_axis_message", responses, "s_axis");
+        packets.push(from(responses, "m_axis"));
     }
     transmit::packets(m, config, &blocks, &packets);
     let probes = probe::probes(m, from(blocks.at("send_path_monitor"), "m_axis_probe"));
