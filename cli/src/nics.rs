@@ -68,7 +68,7 @@ impl NicArguments {
     /// What makes the NICs of a configuration; the model is built, with tracing for a waveform.
     pub(crate) fn factory(&self, config: &NicConfig, waveform: Option<&Path>) -> Result<Factory, CliError> {
         let model = if self.has_verilated() {
-            let builder = Builder::new().tracing(waveform.is_some());
+            let builder = Builder::new().quick(true).tracing(waveform.is_some());
             Some(Progress::during("building the model", || {
                 NicModel::build(&builder, config)
             })?)

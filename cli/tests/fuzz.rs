@@ -260,3 +260,45 @@ fn scenarios_that_cannot_run_are_refused() {
     fs::write(&file, text.replace("\"messages\"", "\"letters\"")).unwrap();
     replay(&[]).refused_with(2, &["trace.json is not a trace", "letters"]);
 }
+
+/// The generated NIC talks to the golden one; what it does wrong would be found, and its trace names the NICs.
+#[test]
+fn verilated_nics_take_part() {
+    if let Err(error) = spraynic_cosim::Verilator::find() {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{error}");
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    // The configuration of the tests of cosim, so that the model is there already.
+    let mut arguments = vec!["fuzz", "--longest", "3000", "--jobs", "1", "--nics", "golden,verilated"];
+    for setting in [
+        "paths.ports=2",
+        "paths.entries=32",
+        "datapath.port_mbps=5000",
+        "queue_pairs.count=8",
+        "send.queue_pairs=8",
+        "receive.reorder_queue_pairs=8",
+        "receive.memory_regions=8",
+    ] {
+        arguments.extend(["--set", setting]);
+    }
+    let held = spraynic_in(place.path(), &[&arguments[..], &["--cases", "2"]].concat()).good();
+    assert!(
+        held.starts_with("holds: two NICs (golden, verilated) (lab ") && held.contains("in 2 scenarios every message"),
+        "{held}"
+    );
+    let spoiled = ["--cases", "5", "--sabotage", "swap-bytes", "--out", "kept"];
+    let found = spraynic_in(place.path(), &[&arguments[..], &spoiled].concat());
+    assert_eq!(found.status, 1, "{found:?}");
+    assert!(found.out.contains(" --log --nics golden,verilated\n"), "{}", found.out);
+    let file = only_file(&place.path().join("kept"));
+    let replay = ["replay", file.to_str().unwrap(), "--nics", "golden,verilated"];
+    let again = spraynic_in(place.path(), &[&replay[..], &["--sabotage", "swap-bytes"]].concat());
+    assert!(
+        again.status == 1 && again.out.starts_with("FAILS: NICs (golden, verilated) (lab "),
+        "{again:?}"
+    );
+    let right = spraynic_in(place.path(), &replay).good();
+    assert!(right.starts_with("passes: NICs (golden, verilated) (lab "), "{right}");
+}

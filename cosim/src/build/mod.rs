@@ -580,7 +580,7 @@ impl Job<'_> {
         write_file(&objects.join(HOOKS_FILE), shim::HOOKS)?;
         write_file(
             &objects.join("unity.cpp"),
-            &shim::unity(&sources, &ports, self.options, self.waveform),
+            &shim::unity(&sources, &ports, self.options, self.waveform, self.quick),
         )?;
         let mut command = self.compile(&objects);
         command.args(model_flags(self.quick)).args(["-shared", "unity.cpp"]);

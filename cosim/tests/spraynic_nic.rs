@@ -1,0 +1,198 @@
+//! The whole NIC in Verilog on a network of paths, with a Verilated or a golden NIC at the other end: every message once and in order, memory equal,
+//! nothing left behind; and what the NICs count agrees with what the network saw.
+//!
+//! `PROPTEST_CASES` says how many random scenarios, `SPRAYNIC_SEED` which ones; a failure names its seed and saves a trace for `spraynic replay`.
+
+#[path = "spraynic_nic/latency.rs"]
+mod latency;
+#[path = "spraynic_nic/random.rs"]
+mod random;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use spraynic_cosim::nic::{Kind, MemoryTiming, NicModel, Nics, Options, Timing, VerilatedDevice};
+use spraynic_cosim::{Builder, ToolError, Verilator};
+use spraynic_network::check::{Property, check};
+use spraynic_network::scenario::{MessageSpec, Operation, Policy, QueuePairSpec, WireProfile};
+use spraynic_network::{PathSpec, Run, Scenario, World, equal_paths};
+
+/// A small NIC with all that there is: two ports, few queue pairs.
+const SMALL: [&str; 7] = [
+    "paths.ports=2",
+    "paths.entries=32",
+    "datapath.port_mbps=5000",
+    "queue_pairs.count=8",
+    "send.queue_pairs=8",
+    "receive.reorder_queue_pairs=8",
+    "receive.memory_regions=8",
+];
+
+/// Both kinds of pairs with a Verilated NIC.
+const PAIRS: [[Kind; 2]; 2] = [[Kind::Verilated, Kind::Verilated], [Kind::Verilated, Kind::Golden]];
+
+fn small() -> Scenario {
+    Scenario {
+        overrides: SMALL.map(str::to_owned).to_vec(),
+        port_mbps: 5_000,
+        ..Scenario::default()
+    }
+}
+
+/// The model of [`SMALL`]; `None`, with a message: there is no Verilator and CI is not set.
+fn model() -> Option<&'static NicModel> {
+    static MODEL: OnceLock<NicModel> = OnceLock::new();
+    if let Err(error @ ToolError::NoVerilator { .. }) = Verilator::find()
+        && std::env::var_os("CI").is_none_or(|ci| ci.is_empty())
+    {
+        eprintln!("skipped: {error}");
+        return None;
+    }
+    Some(MODEL.get_or_init(|| build(&small())))
+}
+
+fn build(scenario: &Scenario) -> NicModel {
+    let config = scenario.config().unwrap_or_else(|failure| panic!("{failure}"));
+    NicModel::build(&Builder::new().quick(true), &config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn message(operation: Operation, length: u32) -> MessageSpec {
+    MessageSpec {
+        queue_pair: 0,
+        side: 0,
+        operation,
+        length,
+        immediate: false,
+        fence: false,
+        unsignalled: false,
+        at_ns: 0,
+    }
+}
+
+fn queue_pair(profile: WireProfile) -> QueuePairSpec {
+    QueuePairSpec {
+        profile,
+        policy: if profile == WireProfile::Roce {
+            Policy::Fixed
+        } else {
+            Policy::RoundRobin
+        },
+        ..QueuePairSpec::default()
+    }
+}
+
+/// Every operation of a profile, from both sides, of lengths around the MTU.
+fn all_operations(profile: WireProfile) -> Scenario {
+    let operations: &[Operation] = match profile {
+        WireProfile::Mrc => &[Operation::Write],
+        _ => &Operation::ALL,
+    };
+    let mut messages = Vec::new();
+    for side in 0..2 {
+        for (place, operation) in operations.iter().enumerate() {
+            for length in [0, 1, 1023, 1024, 5000] {
+                messages.push(MessageSpec {
+                    side,
+                    immediate: (place + length as usize) % 3 == 1,
+                    unsignalled: length % 2 == 1,
+                    ..message(*operation, length)
+                });
+            }
+        }
+    }
+    Scenario {
+        queue_pairs: vec![queue_pair(profile)],
+        messages,
+        ..small()
+    }
+}
+
+/// Paths that lose, damage and repeat frames.
+fn bad_paths(profile: WireProfile, seed: u64) -> Scenario {
+    let path = PathSpec {
+        loss_ppm: 20_000,
+        corruption_ppm: 5_000,
+        duplication_ppm: 5_000,
+        ..PathSpec::default()
+    };
+    Scenario {
+        seed,
+        paths: equal_paths(4, &path),
+        queue_pairs: vec![queue_pair(profile)],
+        messages: vec![message(Operation::Write, 20_000); 5],
+        ..small()
+    }
+}
+
+const PROFILES: [WireProfile; 3] = [WireProfile::Roce, WireProfile::Solar, WireProfile::Mrc];
+
+fn holds(kinds: [Kind; 2], scenario: &Scenario, property: Property, model: &NicModel) {
+    let nics = Nics::new(&kinds, Some(model.clone()));
+    let make = |nic: usize, config: &_, memory| nics.make(nic, config, memory);
+    if let Err(failure) = check(scenario, property, make, None) {
+        panic!("{kinds:?}, {:?}: {failure}", scenario.queue_pairs[0].profile);
+    }
+}
+
+#[test]
+fn every_operation_of_every_profile_comes_through() {
+    let Some(model) = model() else { return };
+    for kinds in PAIRS {
+        for profile in PROFILES {
+            holds(kinds, &all_operations(profile), Property::NothingTwice, model);
+        }
+    }
+}
+
+#[test]
+fn loss_is_made_good() {
+    let Some(model) = model() else { return };
+    for kinds in PAIRS {
+        for profile in PROFILES {
+            for seed in 0..2 {
+                holds(kinds, &bad_paths(profile, seed), Property::Delivery, model);
+            }
+        }
+    }
+}
+
+/// A pair of Verilated NICs that ran to the end.
+fn run(scenario: &Scenario, model: &NicModel, timing: MemoryTiming) -> World<VerilatedDevice> {
+    let options = Options {
+        frame_times: true,
+        ..Options::default()
+    };
+    let nics = Nics::new(&[Kind::Verilated], Some(model.clone())).with_options(options, Timing::Fixed(timing));
+    let run = Run::new(scenario, |nic, _, memory| nics.verilated(model, nic, memory));
+    let run = run.unwrap_or_else(|failure| panic!("{failure}"));
+    let (_, world) = run.finish(|_| 0).unwrap_or_else(|failure| panic!("{failure}"));
+    world
+}
+
+/// What NICs count is what the network saw: no frame is lost between a wire and a counter.
+#[test]
+fn counters_agree_with_the_network() {
+    let Some(model) = model() else { return };
+    for scenario in [all_operations(WireProfile::Solar), bad_paths(WireProfile::Solar, 7)] {
+        let mut world = run(&scenario, model, MemoryTiming::default());
+        for nic in 0..2 {
+            let (sent, ports) = (world.sent(nic), model.config().paths.ports as usize);
+            let arrived = (0..ports).filter_map(|port| Some(world.downlink_counters(nic, port)?.delivered));
+            let arrived: u64 = arrived.sum();
+            let device = world.device(nic);
+            let counters: BTreeMap<String, u64> = device
+                .counters()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect();
+            assert_eq!(device.frames_taken(), arrived, "NIC {nic}: frames that came");
+            let of = |name: &str| *counters.get(name).unwrap_or_else(|| panic!("no counter {name}"));
+            assert_eq!(of("receive_packet_parser_frames"), arrived, "NIC {nic}");
+            assert_eq!(
+                of("transmit_icrc_frames"),
+                sent + device.frames_not_sent(),
+                "NIC {nic}: {counters:#?}"
+            );
+            assert_eq!(device.frames_not_sent(), 0, "NIC {nic}");
+        }
+    }
+}
