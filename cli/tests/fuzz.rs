@@ -261,7 +261,7 @@ fn scenarios_that_cannot_run_are_refused() {
     replay(&[]).refused_with(2, &["trace.json is not a trace", "letters"]);
 }
 
-/// The generated NIC talks to the golden one; what it does wrong would be found, and its trace names the NICs.
+/// The generated NIC talks to the golden one, in scenarios of `fuzz` and in traces.
 #[test]
 fn verilated_nics_take_part() {
     if let Err(error) = spraynic_cosim::Verilator::find() {
@@ -271,7 +271,7 @@ fn verilated_nics_take_part() {
     }
     let place = tempfile::tempdir().unwrap();
     // The configuration of the tests of cosim, so that the model is there already.
-    let mut arguments = vec!["fuzz", "--longest", "3000", "--jobs", "1", "--nics", "golden,verilated"];
+    let mut arguments = vec!["fuzz", "--longest", "3000", "--jobs", "1"];
     for setting in [
         "paths.ports=2",
         "paths.entries=32",
@@ -283,22 +283,27 @@ fn verilated_nics_take_part() {
     ] {
         arguments.extend(["--set", setting]);
     }
-    let held = spraynic_in(place.path(), &[&arguments[..], &["--cases", "2"]].concat()).good();
+    let mixed = ["--nics", "golden,verilated"];
+    let held = spraynic_in(place.path(), &[&arguments[..], &mixed, &["--cases", "2"]].concat()).good();
     assert!(
         held.starts_with("holds: two NICs (golden, verilated) (lab ") && held.contains("in 2 scenarios every message"),
         "{held}"
     );
-    let spoiled = ["--cases", "5", "--sabotage", "swap-bytes", "--out", "kept"];
-    let found = spraynic_in(place.path(), &[&arguments[..], &spoiled].concat());
+
+    // A trace that was found with golden NICs.
+    let spoiled = ["--sabotage", "swap-bytes"];
+    let out = ["--cases", "20", "--out", "kept"];
+    let found = spraynic_in(place.path(), &[&arguments[..], &out, &spoiled].concat());
     assert_eq!(found.status, 1, "{found:?}");
-    assert!(found.out.contains(" --log --nics golden,verilated\n"), "{}", found.out);
     let file = only_file(&place.path().join("kept"));
-    let replay = ["replay", file.to_str().unwrap(), "--nics", "golden,verilated"];
-    let again = spraynic_in(place.path(), &[&replay[..], &["--sabotage", "swap-bytes"]].concat());
+    let replay = [&["replay", file.to_str().unwrap()], &mixed[..]].concat();
+    let again = spraynic_in(place.path(), &[&replay[..], &spoiled].concat());
     assert!(
         again.status == 1 && again.out.starts_with("FAILS: NICs (golden, verilated) (lab "),
         "{again:?}"
     );
     let right = spraynic_in(place.path(), &replay).good();
     assert!(right.starts_with("passes: NICs (golden, verilated) (lab "), "{right}");
+    spraynic_in(place.path(), &["replay", file.to_str().unwrap(), "--nics", "verilator"])
+        .refused_with(2, &["verilator", "golden, verilated"]);
 }
