@@ -171,8 +171,9 @@ pub use receive::{
     SequencedPacket,
 };
 pub use send::{
-    ExpectedResponse, PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit, RateRequest,
-    Resend, ResponseDone, ResponseMessage, SendContext, SendProgress, SentPacket, SprayPolicy, WorkSlice,
+    Doorbell, ExpectedResponse, PacketOrigin, PathEntry, PathEvent, PathEventKind, PathState, PathUpdate, RateLimit,
+    RateRequest, RequestRing, Resend, ResponseDone, ResponseMessage, RingProgress, SendContext, SendProgress,
+    SentPacket, SprayPolicy, WorkSlice,
 };
 
 descriptor! {
@@ -368,7 +369,7 @@ impl Layout {
 }
 
 /// The layouts of all descriptors.
-pub static LAYOUTS: [Layout; 33] = [
+pub static LAYOUTS: [Layout; 36] = [
     Layout::of::<WorkRequest>(),
     Layout::of::<Completion>(),
     Layout::of::<SliceContext>(),
@@ -389,6 +390,9 @@ pub static LAYOUTS: [Layout; 33] = [
     Layout::of::<MemoryWrite>(),
     Layout::of::<AtomicWrite>(),
     Layout::of::<SendContext>(),
+    Layout::of::<RequestRing>(),
+    Layout::of::<Doorbell>(),
+    Layout::of::<RingProgress>(),
     Layout::of::<WorkSlice>(),
     Layout::of::<PacketOrigin>(),
     Layout::of::<SentPacket>(),
@@ -443,6 +447,9 @@ mod tests {
             MemoryWrite::width(),
             AtomicWrite::width(),
             SendContext::width(),
+            RequestRing::width(),
+            Doorbell::width(),
+            RingProgress::width(),
             WorkSlice::width(),
             PacketOrigin::width(),
             SentPacket::width(),

@@ -37,6 +37,38 @@ descriptor! {
 }
 
 descriptor! {
+    /// A ring of work requests in memory: written by the host. No entry is asked for and none has been read when it is written: its first one is
+    /// entry 0.
+    RequestRing {
+        qpn: u32 = 24, "queue pair that the ring is of";
+        entries_log2: u8 = 4, "entries of 64 bytes (a packed WorkRequest each): 2^entries_log2, 1 to 32,768";
+        valid: bool = 1, "there is a ring; 0 takes it away";
+        reserved_0: u8 = 3, "zero";
+        base: u64 = 64, "byte address of entry 0, a multiple of 64";
+    }
+}
+
+descriptor! {
+    /// The host has written entries of a request ring.
+    Doorbell {
+        qpn: u32 = 24, "queue pair whose ring it is";
+        reserved_0: u8 = 8, "zero";
+        producer: u16 = 16, "entries written since the ring was, modulo 2^16: those before this one are there";
+        reserved_1: u16 = 16, "zero";
+    }
+}
+
+descriptor! {
+    /// An entry of a request ring has been read and given on as a work request: its place may be written again.
+    RingProgress {
+        qpn: u32 = 24, "queue pair whose ring it is";
+        reserved_0: u8 = 8, "zero";
+        consumer: u16 = 16, "entries given since the ring was written, modulo 2^16";
+        reserved_1: u16 = 16, "zero";
+    }
+}
+
+descriptor! {
     /// What `work_queue` adds to a `WorkRequest`: which of its packets are to be made, and with which numbers. It stands above it.
     WorkSlice {
         index: u32 = 24, "number of the first packet in its message";

@@ -4,8 +4,8 @@
 
 use super::{BitField, Register, Role, Target};
 use crate::descriptor::{
-    HeaderTemplate, Layout, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest, SendContext,
-    WorkRequest,
+    Doorbell, HeaderTemplate, Layout, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest,
+    RequestRing, SendContext, WorkRequest,
 };
 use crate::{NicConfig, Profile};
 
@@ -27,6 +27,8 @@ targets! {
     6 path_entry PathEntry;
     7 receive_request ReceiveRequest;
     8 work_request WorkRequest;
+    9 request_ring RequestRing;
+    10 doorbell Doorbell;
 }
 
 /// A row without what the configuration adds.
