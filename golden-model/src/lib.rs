@@ -35,6 +35,7 @@ mod reception;
 pub mod register_file;
 pub mod reorder_buffer;
 mod request_opcode;
+pub mod request_ring;
 pub mod requester;
 pub mod responder;
 pub mod response_engine;

@@ -25,6 +25,7 @@ use crate::rate_limiter::{self, Grant, RateLimiter};
 use crate::receive_pipeline::path::ReceivePath;
 use crate::receive_pipeline::{self, requests};
 use crate::reorder_buffer::Space;
+use crate::request_ring::{self, RequestRings};
 use crate::requester::{self, Requester};
 use crate::response_queue::{self, ResponseQueue};
 use crate::retransmit_engine::{self, RetransmitEngine};
@@ -54,6 +55,8 @@ pub struct Counters {
     pub receive: receive_pipeline::Counters,
     /// From the responder to the answers.
     pub requests: requests::Counters,
+    /// Of `request_ring`.
+    pub request_ring: request_ring::Counters,
     /// Of `work_queue`.
     pub work_queue: work_queue::Counters,
     /// Of `rate_limiter`.
@@ -82,6 +85,7 @@ pub struct SpraynicNic {
     config: NicConfig,
     settings: Settings,
     receive: ReceivePath,
+    rings: RequestRings,
     work: WorkQueue,
     limiter: RateLimiter,
     spray: SprayScheduler,
@@ -112,6 +116,7 @@ impl SpraynicNic {
             config: config.clone(),
             settings,
             receive: ReceivePath::new(config.into()),
+            rings: RequestRings::new(config.into()),
             work,
             limiter: RateLimiter::new(config.into()),
             spray: SprayScheduler::new(config.into()),
@@ -138,6 +143,7 @@ impl SpraynicNic {
         Counters {
             receive,
             requests,
+            request_ring: *self.rings.counters(),
             work_queue: *self.work.counters(),
             rate_limiter: *self.limiter.counters(),
             spray_scheduler: *self.spray.counters(),

@@ -1,7 +1,8 @@
 //! What the host does: writes of the tables, work requests, receive requests, frames of the slow path; and its memory.
 
 use spraynic_config::descriptor::{
-    HeaderTemplate, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest, SendContext, WorkRequest,
+    Doorbell, HeaderTemplate, MemoryRegion, PathEntry, QueuePairContext, RateLimit, ReceiveRequest, RequestRing,
+    SendContext, WorkRequest,
 };
 
 use super::SpraynicNic;
@@ -68,6 +69,24 @@ impl SpraynicNic {
         self.settle();
     }
 
+    /// Writes a queue pair's ring of work requests.
+    pub fn write_ring(&mut self, ring: &RequestRing) {
+        self.rings.write_ring(ring);
+    }
+
+    /// Takes a doorbell: reads what it tells of, and takes those work requests.
+    pub fn doorbell(&mut self, doorbell: &Doorbell, memory: &impl HostMemory) {
+        self.rings.doorbell(doorbell);
+        while let Some(turn) = self.rings.turn() {
+            let Some(read) = turn.read else { continue };
+            let entry = memory.payload(read.address, read.length);
+            // Fewer bytes than were asked for: memory refuses it.
+            if let Some((request, _)) = self.rings.data(entry, false) {
+                self.post(&request);
+            }
+        }
+    }
+
     /// Takes a receive request.
     pub fn post_receive(&mut self, request: &ReceiveRequest, memory: &mut impl HostMemory, now_ns: u64) {
         let outcome = self.receive.post(request, memory);
@@ -78,5 +97,63 @@ impl SpraynicNic {
     /// Takes a frame of the host that is to be sent as it is.
     pub fn send_frame(&mut self, frame: Vec<u8>) {
         self.sources.slow_path.push_back(frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spraynic_config::descriptor::{CompletionStatus, Descriptor, QueuePairState};
+    use spraynic_config::{NicConfig, Preset};
+
+    use super::*;
+    use crate::spraynic_nic::Settings;
+
+    #[test]
+    fn a_doorbell_posts_the_entries_of_a_ring_and_what_memory_refuses_completes_too() {
+        const BASE: usize = 4096;
+        let mut nic = SpraynicNic::new(&NicConfig::preset(Preset::Lab), Settings::default());
+        nic.write_send_context(&SendContext {
+            qpn: 1,
+            state: QueuePairState::ReadyToSend as u8,
+            mtu: 3,
+            window: 16,
+            timeout_ns: 1 << 20,
+            ..SendContext::default()
+        });
+        let entry = |cookie: u64| WorkRequest {
+            opcode: 0xee,
+            segments: 1,
+            signalled: true,
+            qpn: 0,
+            cookie,
+            ..WorkRequest::default()
+        };
+        // Four entries, of which the last two are beyond memory.
+        let mut memory = vec![0u8; BASE];
+        memory.extend(entry(70).pack());
+        memory.extend(entry(71).pack());
+        nic.write_ring(&RequestRing {
+            qpn: 1,
+            entries_log2: 2,
+            valid: true,
+            base: BASE as u64,
+            ..RequestRing::default()
+        });
+        for producer in [1, 3] {
+            let doorbell = Doorbell {
+                qpn: 1,
+                producer,
+                ..Doorbell::default()
+            };
+            nic.doorbell(&doorbell, &memory);
+        }
+        let done: Vec<(u32, u8, u64)> = std::iter::from_fn(|| nic.completion())
+            .map(|completion| (completion.qpn, completion.status, completion.cookie))
+            .collect();
+        let wrong = CompletionStatus::LocalInvalidRequest as u8;
+        assert_eq!(done, [(1, wrong, 70), (1, wrong, 71), (1, wrong, 2)]);
+        let counters = nic.counters();
+        assert_eq!((counters.request_ring.entries, counters.request_ring.refused), (3, 1));
+        assert_eq!(counters.work_queue.drop_opcode, 3);
     }
 }
