@@ -10,9 +10,9 @@ use spraynic_rtl::{Context, Definition, VerilogFile};
 use crate::{
     ack_engine, axi_read_master, axi_write_master, frame_fifo, header_builder, icrc, memory_regions, packet_buffer,
     packet_multiplexer, packet_parser, packet_slicer, path_monitor, payload_router, payload_writer, port_multiplexer,
-    qp_lookup, rate_limiter, receive_pipeline, register_file, reorder_buffer, requester, responder, response_engine,
-    response_queue, retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler, spraynic_nic, stream_fifo,
-    transmit_pipeline, work_queue,
+    qp_lookup, rate_limiter, receive_pipeline, register_file, reorder_buffer, request_ring, requester, responder,
+    response_engine, response_queue, retransmit_engine, round_robin_arbiter, skid_buffer, spray_scheduler,
+    spraynic_nic, stream_fifo, transmit_pipeline, work_queue,
 };
 
 /// The block that holds all others.
@@ -85,6 +85,11 @@ static BLOCKS: &[Block] = &[
         name: "rate_limiter",
         description: "token buckets of queue pairs and traffic classes: may so many bytes be sent now?",
         build: |context, config| rate_limiter::rate_limiter(context, config),
+    },
+    Block {
+        name: request_ring::NAME,
+        description: "reads work requests from rings in memory as far as doorbells say, queue pair by queue pair",
+        build: request_ring::request_ring,
     },
     Block {
         name: "work_queue",

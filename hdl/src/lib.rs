@@ -34,6 +34,7 @@ pub mod receive_pipeline;
 mod record;
 pub mod register_file;
 pub mod reorder_buffer;
+pub mod request_ring;
 pub mod requester;
 pub mod responder;
 pub mod response_engine;

@@ -31,6 +31,7 @@ use crate::port_multiplexer::{PortMultiplexer, port_multiplexer};
 use crate::rate_limiter::rate_limiter;
 use crate::receive_pipeline::receive_pipeline;
 use crate::register_file::{counters_of, register_file};
+use crate::request_ring::{self, request_ring};
 use crate::requester::requester;
 use crate::response_engine;
 use crate::response_queue::response_queue;
@@ -55,6 +56,7 @@ pub(crate) fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a
         .any(|port| port.name == "m_axis_atomic_read_tdata");
     let mut parts = vec![
         ("receive", receive),
+        ("send_request_ring", request_ring(context, config)),
         ("send_work_queue", work_queue(context, config)),
         ("send_rate_limiter", rate_limiter(context, config)),
         ("send_packet_slicer", packet_slicer_slices(context, config)),
@@ -68,6 +70,10 @@ pub(crate) fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a
         ("transmit_port_multiplexer", ports),
         ("memory_read", axi_read_master(context, config)),
         ("memory_write", axi_write_master(context, config)),
+        (
+            "ring_read",
+            axi_read_master::build(context, request_ring::BUS_BITS, request_ring::READS),
+        ),
     ];
     if response_engine::gives_messages(config) {
         parts.push(("send_response_queue", response_queue(context, config)));
@@ -223,6 +229,8 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
     memory::pass_axi(m, blocks.at("memory_write"), "m_axi");
     let writers = [receive, blocks.at("response_writer")];
     memory::share_writes(m, config, blocks.at("memory_write"), writers);
+    memory::pass_axi(m, blocks.at("ring_read"), "m_axi_ring");
+    memory::rings(blocks.at("send_request_ring"), blocks.at("ring_read"));
     if let (Some(reader), Some(writer)) = (blocks.find("atomic_read"), blocks.find("atomic_write")) {
         memory::pass_axi(m, reader, "m_axi_atomic");
         memory::pass_axi(m, writer, "m_axi_atomic");
@@ -248,6 +256,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
             m.output_of("free_slots", receive.output("free_slots"));
         }
     }
+    drain(from(blocks.at("send_request_ring"), "m_axis_turn"));
     // For models that follow the order, and for path management that is not there yet.
     for unread in [
         "m_axis_event",
@@ -277,6 +286,13 @@ fn events<'a>(m: Module<'a>, blocks: &Blocks<'a>) {
         "m_axis_sent",
         "SentPacket of a packet that takes a place in a window",
         into(engine, "s_axis_sent"),
+    );
+    let of_rings = from(blocks.at("send_request_ring"), "m_axis_progress");
+    of_rings.ready.set_lit(1);
+    event(
+        "m_axis_ring_progress",
+        "RingProgress, an entry of a request ring has been read",
+        of_rings,
     );
     event(
         "m_axis_progress",

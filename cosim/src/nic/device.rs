@@ -107,7 +107,7 @@ pub struct VerilatedDevice {
     completion: DescriptorSink,
     macs: Vec<Mac>,
     slow_path: FrameSink,
-    ports: [MemoryPort; 2],
+    ports: [MemoryPort; 3],
     memory: Vec<u8>,
     completions: VecDeque<Completion>,
     counters: Counters,
@@ -137,9 +137,9 @@ impl VerilatedDevice {
         });
         let macs = macs.collect::<Result<_, SimulationError>>()?;
         let slow_path = FrameSink::new(&simulation, "m_axis_slow_path", usize::MAX)?;
-        let ports = ["m_axi", "m_axi_atomic"]
+        let ports = ["m_axi", "m_axi_atomic", "m_axi_ring"]
             .map(|prefix| MemoryPort::new(&simulation, prefix, options.memory, options.seed ^ prefix.len() as u64));
-        let [data, atomics] = ports;
+        let [data, atomics, rings] = ports;
         let ports_up = ((1u16 << config.paths.ports) - 1) as u8;
         let port_up = simulation.input("port_up")?;
         simulation.set(port_up, ports_up.into());
@@ -166,7 +166,7 @@ impl VerilatedDevice {
             completion: DescriptorSink::new(&mut simulation, "m_axis_completion")?,
             macs,
             slow_path,
-            ports: [data?, atomics?],
+            ports: [data?, atomics?, rings?],
             memory: vec![0; memory_bytes],
             completions: VecDeque::new(),
             counters: Counters::new(&simulation),

@@ -16,7 +16,7 @@ fn give<'a>(m: Module<'a>, instance: spraynic_rtl::InstanceHandle<'a>, name: &st
     from.connect(Stream::master(m, name, from.data.width(), "as the block"));
 }
 
-fn take<'a>(m: Module<'a>, instance: spraynic_rtl::InstanceHandle<'a>, name: &str) {
+pub(crate) fn take<'a>(m: Module<'a>, instance: spraynic_rtl::InstanceHandle<'a>, name: &str) {
     let to = Stream::into_instance(instance, name);
     Stream::slave(m, name, to.data.width(), "as the block").connect(to);
 }
@@ -38,7 +38,7 @@ fn strobed_input<'a>(m: Module<'a>, name: &str, width: u32, data: WriteData<'a>)
     m.output_of(&format!("{name}_tready"), data.ready);
 }
 
-fn counters<'a>(m: Module<'a>, instance: spraynic_rtl::InstanceHandle<'a>) {
+pub(crate) fn counters<'a>(m: Module<'a>, instance: spraynic_rtl::InstanceHandle<'a>) {
     for port in instance.definition().ports() {
         if port.name.starts_with("count_") {
             m.output_of(&port.name, instance.output(&port.name));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spraynic_config::descriptor::{Descriptor, ReceiveRequest, WorkRequest};
+use spraynic_config::descriptor::{Descriptor, Doorbell, ReceiveRequest, WorkRequest};
 use spraynic_rtl::{InstanceHandle, Module, Signal, Stream};
 
 use super::Blocks;
@@ -51,8 +51,17 @@ pub(super) fn descriptors<'a>(m: Module<'a>, blocks: &Blocks<'a>) -> Stream<'a> 
         WorkRequest::width(),
         "WorkRequest: work to do",
     );
-    merge(m, "work_request", &[from(registers, "m_axis_work_request"), requests])
-        .connect(into(blocks.at("send_work_queue"), "s_axis_work_request"));
+    let rings = blocks.at("send_request_ring");
+    let sources = [from(registers, "m_axis_work_request"), requests, from(rings, "m_axis")];
+    merge(m, "work_request", &sources).connect(into(blocks.at("send_work_queue"), "s_axis_work_request"));
+    join(registers, "m_axis_request_ring", rings, "s_axis_ring");
+    let doorbells = Stream::slave(
+        m,
+        "s_axis_doorbell",
+        Doorbell::width(),
+        "Doorbell: entries of a request ring were written",
+    );
+    merge(m, "doorbell", &[from(registers, "m_axis_doorbell"), doorbells]).connect(into(rings, "s_axis_doorbell"));
     let buffers = Stream::slave(
         m,
         "s_axis_receive_request",

@@ -1,14 +1,15 @@
-//! The way to memory: payload of requests and of responses by one AXI4 port of the width of the bus, atomics by one of 64 bits.
+//! The way to memory: payload of requests and of responses by one AXI4 port of the width of the bus, atomics and rings of requests each by one
+//! of 64 bits.
 //!
 //! Atomics have a port of their own because what is received may not wait for what is sent: a read for an atomic would stand behind payload
-//! for a port that its peer pauses.
+//! for a port that its peer pauses. Rings have one so that requests never wait for the payload of others.
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{AtomicWrite, MemoryWrite, PayloadRequest};
 use spraynic_rtl::{AxiStream, InstanceHandle, Module, Signal, Stream, cat_lsb_first};
 
 use crate::fields::Fields;
-use crate::joints::{from, has_stream, into};
+use crate::joints::{from, has_stream, into, join, join_axi};
 use crate::stream_fifo::{self, stream_fifo};
 use crate::stream_fork::fork;
 use crate::write_data::WriteData;
@@ -125,6 +126,12 @@ pub(super) fn share_writes<'a>(
     let taken = order.data.mux(second.written.ready, first.written.ready);
     written.ready.set(order.valid & taken);
     order.ready.set(written.valid & taken);
+}
+
+/// Entries of request rings come by a master of their own.
+pub(super) fn rings<'a>(rings: InstanceHandle<'a>, reader: InstanceHandle<'a>) {
+    join(rings, "m_axis_ring_read", reader, "s_axis_payload_request");
+    join_axi(reader, "m_axis_payload", rings, "s_axis_ring_data");
 }
 
 /// Reads and writes of atomics, of `receive`, by masters of their own.
