@@ -8,6 +8,7 @@ mod memory;
 mod nics;
 mod observed;
 mod registers;
+mod rings;
 mod settings;
 mod streams;
 #[cfg(test)]

@@ -156,6 +156,32 @@ fn loss_is_made_good() {
     }
 }
 
+/// Work requests by rings in memory and doorbells, for a part of all scenarios: nothing else changes.
+#[test]
+fn requests_come_by_rings_in_memory() {
+    let Some(model) = model() else { return };
+    let options = Options {
+        rings: true,
+        ..Options::default()
+    };
+    let nics = Nics::new(&[Kind::Verilated], Some(model.clone())).with_options(options, Timing::Varied);
+    for profile in PROFILES {
+        let scenario = all_operations(profile);
+        let run = Run::new(&scenario, |nic, _, memory| nics.verilated(model, nic, memory));
+        let run = run.unwrap_or_else(|failure| panic!("{profile:?}: {failure}"));
+        let (_, mut world) = run
+            .finish(|_| 0)
+            .unwrap_or_else(|failure| panic!("{profile:?}: {failure}"));
+        for nic in 0..2 {
+            let posted = scenario.messages.iter().filter(|message| message.side == nic);
+            let counters: BTreeMap<&str, u64> = world.device(nic).counters().collect();
+            let entries = counters["send_request_ring_entries"];
+            assert_eq!(entries, posted.count() as u64, "{profile:?}, NIC {nic}: {counters:#?}");
+            assert_eq!(counters["send_request_ring_refused"], 0);
+        }
+    }
+}
+
 /// A pair of Verilated NICs that ran to the end.
 fn run(scenario: &Scenario, model: &NicModel, timing: MemoryTiming) -> World<VerilatedDevice> {
     let options = Options {

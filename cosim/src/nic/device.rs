@@ -14,6 +14,7 @@ use super::NicModel;
 use super::memory::{MemoryPort, MemoryTiming};
 use super::observed::{Counters, Windows};
 use super::registers::Registers;
+use super::rings::Rings;
 use super::settings::settings;
 use super::streams::{DescriptorSink, DescriptorSource, FrameSink, FrameSource};
 use crate::simulation::{Input, Output, Simulation, SimulationError};
@@ -38,6 +39,8 @@ pub struct Options {
     pub slowest: u64,
     /// Keep which frames came and left in which clock: [`VerilatedDevice::frame_times`].
     pub frame_times: bool,
+    /// Work requests go by rings in a memory of their own, and by doorbells, instead of by their stream.
+    pub rings: bool,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             memory: MemoryTiming::default(),
             slowest: 256,
             frame_times: false,
+            rings: false,
         }
     }
 }
@@ -104,10 +108,12 @@ pub struct VerilatedDevice {
     registers: Registers,
     work: DescriptorSource,
     receive_requests: DescriptorSource,
+    rings: Option<Rings>,
     completion: DescriptorSink,
     macs: Vec<Mac>,
     slow_path: FrameSink,
-    ports: [MemoryPort; 3],
+    ports: [MemoryPort; 2],
+    ring_port: MemoryPort,
     memory: Vec<u8>,
     completions: VecDeque<Completion>,
     counters: Counters,
@@ -139,7 +145,7 @@ impl VerilatedDevice {
         let slow_path = FrameSink::new(&simulation, "m_axis_slow_path", usize::MAX)?;
         let ports = ["m_axi", "m_axi_atomic", "m_axi_ring"]
             .map(|prefix| MemoryPort::new(&simulation, prefix, options.memory, options.seed ^ prefix.len() as u64));
-        let [data, atomics, rings] = ports;
+        let [data, atomics, of_rings] = ports;
         let ports_up = ((1u16 << config.paths.ports) - 1) as u8;
         let port_up = simulation.input("port_up")?;
         simulation.set(port_up, ports_up.into());
@@ -147,6 +153,10 @@ impl VerilatedDevice {
             simulation.set(ready, 1);
         }
         let free_slots = simulation.output("free_slots").ok();
+        let rings = options
+            .rings
+            .then(|| Rings::new(&mut simulation, config.send_queue_pairs()));
+        let rings = rings.transpose()?;
         let mut device = Self {
             period_ps: (1_000_000_000 / u64::from(config.datapath.clock_khz)).max(1),
             next_ps: 0,
@@ -166,8 +176,10 @@ impl VerilatedDevice {
             completion: DescriptorSink::new(&mut simulation, "m_axis_completion")?,
             macs,
             slow_path,
-            ports: [data?, atomics?, rings?],
+            ports: [data?, atomics?],
+            ring_port: of_rings?,
             memory: vec![0; memory_bytes],
+            rings,
             completions: VecDeque::new(),
             counters: Counters::new(&simulation),
             windows: Windows::new(&mut simulation),
@@ -177,6 +189,11 @@ impl VerilatedDevice {
         };
         for (offset, value) in settings(settings_of, model.registers()) {
             device.host.push_back(HostAction::Setting(offset, value));
+        }
+        for ring in device.rings.iter().flat_map(Rings::writes) {
+            device
+                .host
+                .push_back(HostAction::Descriptor("request_ring", ring.pack()));
         }
         Ok(device)
     }
@@ -250,6 +267,9 @@ impl VerilatedDevice {
         self.registers.drive(simulation);
         self.work.drive(simulation);
         self.receive_requests.drive(simulation);
+        if let Some(rings) = &mut self.rings {
+            rings.drive(simulation);
+        }
         for mac in &mut self.macs {
             mac.receiving.drive(simulation);
             mac.sending.drive(simulation);
@@ -258,11 +278,14 @@ impl VerilatedDevice {
         for port in &mut self.ports {
             port.drive(simulation, &self.memory, self.clocks);
         }
+        let ring_memory = self.rings.as_ref().map_or(&[][..], Rings::memory);
+        self.ring_port.drive(simulation, ring_memory, self.clocks);
         if let Err(error) = simulation.step() {
             panic!("{error}");
         }
         let mut moved = self.work.observe(simulation);
         moved |= self.receive_requests.observe(simulation);
+        moved |= self.rings.as_mut().is_some_and(|rings| rings.observe(simulation));
         for (port, mac) in self.macs.iter_mut().enumerate() {
             let (taken, whole) = mac.receiving.observe(simulation);
             moved |= taken | mac.sending.observe(simulation, self.clocks);
@@ -284,6 +307,11 @@ impl VerilatedDevice {
                 Err(error) => panic!("clock {}: {error}", self.clocks),
             }
         }
+        // It only reads.
+        match self.ring_port.observe(simulation, &mut [], self.clocks) {
+            Ok(transferred) => moved |= transferred,
+            Err(error) => panic!("clock {}: {error}", self.clocks),
+        }
         if let Some(bytes) = self.completion.observe(simulation) {
             self.completions.push_back(Completion::unpack(bytes));
             moved = true;
@@ -302,11 +330,16 @@ impl VerilatedDevice {
         while self.registers.is_idle() {
             match self.host.front() {
                 Some(HostAction::Work(_) | HostAction::Receive(_)) => {}
-                Some(_) if self.work.is_idle() && self.receive_requests.is_idle() => {}
+                Some(_) if self.requests_are_taken() => {}
                 _ => return,
             }
             match self.host.pop_front() {
-                Some(HostAction::Work(descriptor)) => self.work.push(descriptor),
+                Some(HostAction::Work(descriptor)) => {
+                    let by_ring = self.rings.as_mut().map(|rings| rings.post(&descriptor));
+                    if by_ring != Some(true) {
+                        self.work.push(descriptor);
+                    }
+                }
                 Some(HostAction::Receive(descriptor)) => self.receive_requests.push(descriptor),
                 Some(HostAction::Setting(offset, value)) => self.registers.write(offset, value),
                 Some(HostAction::Descriptor(target, descriptor)) => {
@@ -317,13 +350,18 @@ impl VerilatedDevice {
         }
     }
 
+    /// Whether the NIC has all requests that it was told of.
+    fn requests_are_taken(&self) -> bool {
+        let by_stream = self.work.is_idle() && self.receive_requests.is_idle();
+        by_stream && self.rings.as_ref().is_none_or(Rings::is_idle)
+    }
+
     /// Whether something waits on a port, so that the clock must not be slow.
     fn is_waiting(&self) -> bool {
         let macs = self.macs.iter();
         !(self.host.is_empty()
             && self.registers.is_idle()
-            && self.work.is_idle()
-            && self.receive_requests.is_idle()
+            && self.requests_are_taken()
             && macs.clone().all(|mac| mac.receiving.is_idle() && mac.sending.is_idle())
             && self.ports.iter().all(MemoryPort::is_idle))
     }
