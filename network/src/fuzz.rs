@@ -4,6 +4,7 @@
 //! Scenario n follows from the seed and n alone: threads and time decide how many there are, not what they are. It knows no NIC but what
 //! `make` gives, and writes no file.
 
+pub mod guided;
 mod reached;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,11 +12,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config as RunnerConfig, RngAlgorithm, TestRng, TestRunner};
 use spraynic_config::NicConfig;
 
 use crate::check::{Good, Property, check};
 use crate::device::Device;
+use crate::mutate::runner;
 use crate::run::Failure;
 use crate::scenario::Scenario;
 use crate::shrink::{Patience, shrink};
@@ -198,14 +199,7 @@ impl Campaign {
 
     /// The scenario of a number, to be made smaller.
     fn tree(&self, case: u64) -> Box<dyn ValueTree<Value = Scenario>> {
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        seed[8..16].copy_from_slice(&case.to_le_bytes());
-        let config = RunnerConfig {
-            failure_persistence: None,
-            ..RunnerConfig::default()
-        };
-        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+        let mut runner = runner(self.seed, case);
         let strategy = match self.property {
             Property::Delivery => scenario(&self.base).boxed(),
             Property::NothingTwice => lossless_scenario(&self.base).boxed(),
@@ -223,45 +217,57 @@ impl Campaign {
         Ok(Totals::of(&self.base, &scenario, &good))
     }
 
-    /// Makes a failure smaller.
     fn find<D: Device>(
         &self,
         case: u64,
         make: &impl Fn(usize, &NicConfig, usize) -> D,
         progress: &mut dyn FnMut(Progress),
     ) -> Finding {
+        let run = |scenario: &Scenario| check(scenario, self.property, make, None).err();
+        let tree = self.tree(case);
+        let first = tree.current();
+        self.smallest(case, first, Some(tree), &run, &mut |runs| {
+            progress(Progress::Shrinking(runs));
+        })
+    }
+
+    /// Makes a failure smaller: by the tree that it was drawn from, where there is one, then by edits.
+    fn smallest(
+        &self,
+        case: u64,
+        first: Scenario,
+        tree: Option<Box<dyn ValueTree<Value = Scenario>>>,
+        run: &dyn Fn(&Scenario) -> Option<Failure>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Finding {
         let mut runs = 0;
         // A scenario that cannot be run is another fault than the one looked for.
-        let mut failure_of = |scenario: &Scenario| {
-            progress(Progress::Shrinking(runs));
+        let mut fails = |scenario: &Scenario| {
+            progress(runs);
             runs += 1;
-            match check(scenario, self.property, make, None) {
-                Ok(_) | Err(Failure::Scenario(_)) => None,
-                Err(failure) => Some(failure),
-            }
+            run(scenario).is_some_and(|failure| !matches!(failure, Failure::Scenario(_)))
         };
         let mut patience = Patience {
             runs: PROPTEST_RUNS,
             until: Instant::now() + SHRINKING,
         };
-        let mut tree = self.tree(case);
-        let mut smallest = tree.current();
-        let mut smaller = tree.simplify();
-        while smaller && patience.take() {
-            let candidate = tree.current();
-            smaller = if failure_of(&candidate).is_some() {
-                smallest = candidate;
-                tree.simplify()
-            } else {
-                tree.complicate()
-            };
+        let mut smallest = first;
+        if let Some(mut tree) = tree {
+            let mut smaller = tree.simplify();
+            while smaller && patience.take() {
+                let candidate = tree.current();
+                smaller = if fails(&candidate) {
+                    smallest = candidate;
+                    tree.simplify()
+                } else {
+                    tree.complicate()
+                };
+            }
         }
         patience.runs = EDIT_RUNS;
-        let smallest = shrink(smallest, &mut patience, |scenario| failure_of(scenario).is_some());
-        let failure = match check(&smallest, self.property, make, None) {
-            Err(failure) => failure,
-            Ok(_) => Failure::Scenario("it failed, but not when it was run once more".to_owned()),
-        };
+        let smallest = shrink(smallest, &mut patience, fails);
+        let failure = run(&smallest)
+            .unwrap_or_else(|| Failure::Scenario("it failed, but not when it was run once more".to_owned()));
         Finding {
             case,
             shrinking_runs: runs,

@@ -9,6 +9,8 @@ mod device;
 pub mod fuzz;
 mod golden;
 pub mod log;
+#[cfg(feature = "strategies")]
+pub mod mutate;
 mod path;
 mod run;
 pub mod sabotage;

@@ -151,7 +151,7 @@ fn kind(action: &Action) -> Option<(u8, usize, usize, bool)> {
 }
 
 /// Takes a step away, and the one behind it that gives back what it takes; one that only gives back stays while it is needed.
-fn without_step(scenario: &mut Scenario, step: usize) {
+pub(crate) fn without_step(scenario: &mut Scenario, step: usize) {
     let Some((what, a, b, takes)) = kind(&scenario.script[step].action) else {
         scenario.script.remove(step);
         return;
@@ -177,7 +177,8 @@ fn without_step(scenario: &mut Scenario, step: usize) {
     }
 }
 
-fn without_queue_pair(scenario: &mut Scenario, queue_pair: usize) {
+/// Takes a queue pair away that has no messages.
+pub(crate) fn without_queue_pair(scenario: &mut Scenario, queue_pair: usize) {
     scenario.queue_pairs.remove(queue_pair);
     for message in &mut scenario.messages {
         message.queue_pair -= usize::from(message.queue_pair > queue_pair);

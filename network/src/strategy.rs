@@ -43,6 +43,18 @@ impl Base {
         Ok(base)
     }
 
+    /// Preset of the NICs' configuration.
+    #[must_use]
+    pub fn preset(&self) -> &str {
+        &self.preset
+    }
+
+    /// Overrides of its keys, as `key=value`.
+    #[must_use]
+    pub fn overrides(&self) -> &[String] {
+        &self.overrides
+    }
+
     /// The configuration of the NICs.
     #[must_use]
     pub fn config(&self) -> &NicConfig {
@@ -102,12 +114,32 @@ impl Base {
             .collect()
     }
 
-    fn ports(&self) -> usize {
+    /// Longest message, in bytes.
+    pub(crate) fn longest(&self) -> u32 {
+        self.longest
+    }
+
+    /// Whether a scenario is one for these NICs with work for them, as one drawn for this base is.
+    #[must_use]
+    pub fn accepts(&self, scenario: &Scenario) -> bool {
+        let known = |spec: &QueuePairSpec| !self.operations(spec.profile).is_empty();
+        let sent = |message: &MessageSpec| {
+            let spec = scenario.queue_pairs.get(message.queue_pair);
+            spec.is_some_and(|spec| is_allowed(message, spec, &self.config))
+        };
+        (&scenario.preset, &scenario.overrides) == (&self.preset, &self.overrides)
+            && !scenario.paths.is_empty()
+            && !scenario.messages.is_empty()
+            && scenario.queue_pairs.iter().all(known)
+            && scenario.messages.iter().all(sent)
+    }
+
+    pub(crate) fn ports(&self) -> usize {
         self.config.paths.ports as usize
     }
 
     /// Entropy values of a port.
-    fn values(&self) -> usize {
+    pub(crate) fn values(&self) -> usize {
         self.config.paths.entries as usize / ports_of(&self.config)
     }
 }
@@ -121,11 +153,20 @@ fn one_of<T: Clone + std::fmt::Debug + 'static>(weighted: Vec<(u32, T)>) -> impl
     )
 }
 
+/// Paths of a plane.
+pub(crate) fn most_paths(base: &Base) -> usize {
+    base.values().clamp(1, 5)
+}
+
+/// Queue pairs.
+pub(crate) fn most_queue_pairs(base: &Base) -> usize {
+    (base.config.send_queue_pairs() as usize).min(3)
+}
+
 /// Scenarios of two NICs: up to three queue pairs, up to 30 messages, two to five paths of different delay that lose, damage, repeat and hold
 /// frames, paths that die and live again; with several ports, ports that go down and come up again.
 pub fn scenario(base: &Base) -> impl Strategy<Value = Scenario> + use<> {
-    let most_paths = base.values().clamp(1, 5);
-    let most_queue_pairs = (base.config.send_queue_pairs() as usize).min(3);
+    let (most_paths, most_queue_pairs) = (most_paths(base), most_queue_pairs(base));
     let paths = vec(path(), most_paths.min(2)..=most_paths);
     let queue_pairs = vec(queue_pair(base), 1..=most_queue_pairs);
     let spreading = prop_oneof![2 => Just(Spreading::Modulo), 1 => Just(Spreading::Hash)];
@@ -162,24 +203,29 @@ pub fn scenario(base: &Base) -> impl Strategy<Value = Scenario> + use<> {
 /// The same without loss, damage, repeats and deaths: paths of different delay alone.
 pub fn lossless_scenario(base: &Base) -> impl Strategy<Value = Scenario> + use<> {
     scenario(base).prop_map(|mut scenario| {
-        for path in &mut scenario.paths {
-            path.loss_ppm = 0;
-            path.corruption_ppm = 0;
-            path.duplication_ppm = 0;
-            path.faults.retain(|fault| matches!(fault.kind, FaultKind::Hold(_)));
-        }
-        scenario.script.clear();
-        scenario.receive_delay_ns = 0;
-        // Longer than any delay that these paths can have.
-        for queue_pair in &mut scenario.queue_pairs {
-            queue_pair.base_rtt_ns = 5_000_000;
-            queue_pair.timeout_ns = 5_000_000;
-        }
+        without_loss(&mut scenario);
         scenario
     })
 }
 
-fn path() -> impl Strategy<Value = PathSpec> {
+/// Takes all from a scenario for which something would have to be sent again.
+pub(crate) fn without_loss(scenario: &mut Scenario) {
+    for path in &mut scenario.paths {
+        path.loss_ppm = 0;
+        path.corruption_ppm = 0;
+        path.duplication_ppm = 0;
+        path.faults.retain(|fault| matches!(fault.kind, FaultKind::Hold(_)));
+    }
+    scenario.script.clear();
+    scenario.receive_delay_ns = 0;
+    // Longer than any delay that these paths can have.
+    for queue_pair in &mut scenario.queue_pairs {
+        queue_pair.base_rtt_ns = 5_000_000;
+        queue_pair.timeout_ns = 5_000_000;
+    }
+}
+
+pub(crate) fn path() -> impl Strategy<Value = PathSpec> {
     let share = || prop_oneof![3 => Just(0u32), 1 => 0..50_000u32];
     let rate = prop_oneof![2 => Just(0u64), 1 => 2_000..20_000u64];
     (0..10_000u64, rate, share(), share(), share(), vec(fault(), 0..4)).prop_map(
@@ -206,7 +252,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     (0..60u64, kind).prop_map(|(frame, kind)| Fault { frame, kind })
 }
 
-fn queue_pair(base: &Base) -> impl Strategy<Value = QueuePairSpec> + use<> {
+pub(crate) fn queue_pair(base: &Base) -> impl Strategy<Value = QueuePairSpec> + use<> {
     let profile = one_of(base.profiles());
     let policy = prop_oneof![
         Just(Policy::RoundRobin),
@@ -261,7 +307,7 @@ fn queue_pair(base: &Base) -> impl Strategy<Value = QueuePairSpec> + use<> {
         )
 }
 
-fn message(base: &Base, queue_pairs: &[QueuePairSpec]) -> impl Strategy<Value = MessageSpec> + use<> {
+pub(crate) fn message(base: &Base, queue_pairs: &[QueuePairSpec]) -> impl Strategy<Value = MessageSpec> + use<> {
     let length = prop_oneof![2 => 0..2_000u32.min(base.longest + 1), 1 => 0..=base.longest];
     let operations: Vec<_> = queue_pairs.iter().map(|spec| base.operations(spec.profile)).collect();
     let asked = (0..queue_pairs.len())
@@ -281,7 +327,7 @@ fn message(base: &Base, queue_pairs: &[QueuePairSpec]) -> impl Strategy<Value = 
 }
 
 /// A path dies, and lives again later; or, with several ports, a port goes down and comes up.
-fn death(ports: usize, paths: usize) -> impl Strategy<Value = [Step; 2]> {
+pub(crate) fn death(ports: usize, paths: usize) -> impl Strategy<Value = [Step; 2]> {
     let path =
         (0..ports, 0..paths).prop_map(|(port, path)| [false, true].map(|alive| Action::Path { port, path, alive }));
     let port =
