@@ -11,6 +11,7 @@
 //! | [`Expectation`] | the scoreboard: the first wrong frame, field by field |
 //! | [`Property`] | proptest cases against one model; a failure is shrunk and saved |
 //! | [`nic::VerilatedDevice`] | the whole NIC as a device of `spraynic_network` |
+//! | [`Coverage`] | which lines of the Verilog were reached, where the model was built to count them |
 //! | [`Trace`], [`replay()`] | the saved case, run again, with a waveform |
 //!
 //! A test of a block:
@@ -49,6 +50,7 @@
 
 mod bench;
 mod build;
+pub mod coverage;
 mod library;
 pub mod model;
 pub mod nic;
@@ -66,6 +68,7 @@ pub use bench::{
     SourceStimulus, Stimulus, run,
 };
 pub use build::{BuildError, Builder, CACHE_VARIABLE, CacheError, Diagnostic, LintError, Model, Waveform, lint};
+pub use coverage::Coverage;
 pub use library::LibraryError;
 pub use model::{Direction, ModelSource, Port};
 pub use property::{Property, PropertyError, SharedModel, Trial};

@@ -33,6 +33,8 @@ pub(crate) struct Library {
     wave_open: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
     wave_close: unsafe extern "C" fn(*mut c_void),
     coverage: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    /// There is one where the model has points of coverage.
+    counts: Option<unsafe extern "C" fn(*mut c_void, *mut u32)>,
 }
 
 impl Library {
@@ -60,7 +62,10 @@ impl Library {
                     .map_err(|error| fail(error.to_string()))?
             };
         }
+        // SAFETY: where the shim defines the function, it is with this very signature.
+        let counts = unsafe { library.get(b"spraynic_counts\0") }.ok().map(|symbol| *symbol);
         let functions = Self {
+            counts,
             create: symbol!("create"),
             destroy: symbol!("destroy"),
             eval: symbol!("eval"),
@@ -147,6 +152,16 @@ impl Instance {
     pub(crate) fn close_waveform(&mut self) {
         // SAFETY: the handle is alive.
         unsafe { (self.library.wave_close)(self.handle) }
+    }
+
+    /// The coverage counters, of a model with so many points.
+    pub(crate) fn counts(&self, points: usize) -> Vec<u32> {
+        let mut counts = vec![0; points];
+        if let Some(read) = self.library.counts.filter(|_| points > 0) {
+            // SAFETY: the handle is alive; the function writes one word a point, and `points` is read from the same entry of the cache.
+            unsafe { read(self.handle, counts.as_mut_ptr()) }
+        }
+        counts
     }
 
     /// Writes the coverage counters. False: the model has none.

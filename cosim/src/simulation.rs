@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::build::Model;
+use crate::coverage::{self, Coverage};
 use crate::library::Instance;
 
 #[cfg(target_endian = "big")]
@@ -417,6 +418,23 @@ impl Simulation {
             Ok(())
         } else {
             Err(error("the model was built without coverage: Builder::coverage(true)"))
+        }
+    }
+
+    /// What was reached so far; nothing, without points, where the model was built without coverage.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.model.coverage();
+        coverage.add(&self.instance.counts(coverage.points().len()));
+        coverage
+    }
+}
+
+impl Drop for Simulation {
+    /// Leaves what was reached for [`coverage::collect`].
+    fn drop(&mut self) {
+        if let Some(points) = self.model.points() {
+            coverage::leave(points, || self.instance.counts(points.len()));
         }
     }
 }

@@ -6,6 +6,7 @@
 mod cache;
 mod diagnostics;
 mod header;
+mod points;
 mod shim;
 
 use std::fs;
@@ -21,6 +22,7 @@ pub(crate) use cache::{Key, target_directory};
 pub use diagnostics::Diagnostic;
 pub(crate) use header::PlacedPort;
 
+use crate::coverage::{Coverage, Point, Report};
 use crate::library::{Library, LibraryError};
 use crate::model::ModelSource;
 use crate::tool::{Compiler, ToolError, Verilator};
@@ -143,6 +145,9 @@ impl Default for Builder {
 #[derive(Serialize, Deserialize)]
 struct Description {
     ports: Vec<PlacedPort>,
+    /// Points of coverage; none where it was built without.
+    #[serde(default)]
+    points: Vec<Point>,
 }
 
 /// A model that is built and loaded; any number of [`crate::Simulation`]s run it at the same time.
@@ -155,6 +160,14 @@ pub struct Model {
     verilator: String,
     waveform: Option<Waveform>,
     cached: bool,
+    coverage: Option<Covered>,
+}
+
+/// What a model with coverage knows of it.
+#[derive(Debug)]
+struct Covered {
+    points: Arc<[Point]>,
+    files: Vec<(String, String)>,
 }
 
 impl Model {
@@ -186,6 +199,24 @@ impl Model {
     #[must_use]
     pub fn waveform(&self) -> Option<Waveform> {
         self.waveform
+    }
+
+    /// All points of its Verilog, none of them reached; there are none where it was built without [`Builder::coverage`].
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        Coverage::nothing(self.points().cloned().unwrap_or_default())
+    }
+
+    /// The points, where it was built with coverage.
+    pub(crate) fn points(&self) -> Option<&Arc<[Point]>> {
+        self.coverage.as_ref().map(|covered| &covered.points)
+    }
+
+    /// Says which lines of its Verilog a coverage reached.
+    #[must_use]
+    pub fn coverage_report(&self, coverage: &Coverage) -> Report {
+        let files = self.coverage.as_ref().map_or(&[][..], |covered| &covered.files);
+        Report::new(&self.top, coverage, files)
     }
 
     /// The ports, `clk` with them, in the order of their declaration.
@@ -242,7 +273,7 @@ impl Builder {
         self
     }
 
-    /// Counts how often each line of Verilog is reached (default: off).
+    /// Counts how often each line of Verilog is reached (default: off; it costs speed): see [`crate::coverage`].
     #[must_use]
     pub fn coverage(mut self, on: bool) -> Self {
         self.options.coverage = on;
@@ -312,6 +343,9 @@ impl Builder {
         for flag in verilator_flags(&self.options, waveform) {
             key = key.part(flag);
         }
+        if self.options.coverage {
+            key = key.part(format!("points {}", points::VERSION));
+        }
         for (name, text) in &source.files {
             key = key.part(name).part(text);
         }
@@ -345,6 +379,10 @@ impl Builder {
             verilator: verilator.version,
             waveform,
             cached,
+            coverage: self.options.coverage.then(|| Covered {
+                points: description.points.into(),
+                files: source.files.clone(),
+            }),
         }))
     }
 
@@ -577,11 +615,14 @@ impl Job<'_> {
             .filter(|name| name.ends_with(".cpp"))
             .collect();
         sources.sort();
+        let points = if self.options.coverage {
+            read_points(&objects)?.map_err(source_error)?
+        } else {
+            Vec::new()
+        };
         write_file(&objects.join(HOOKS_FILE), shim::HOOKS)?;
-        write_file(
-            &objects.join("unity.cpp"),
-            &shim::unity(&sources, &ports, self.options, self.waveform, self.quick),
-        )?;
+        let unity = shim::unity(&sources, &ports, self.options, self.waveform, self.quick);
+        write_file(&objects.join("unity.cpp"), &(unity + &shim::counts(points.len())))?;
         let mut command = self.compile(&objects);
         command.args(model_flags(self.quick)).args(["-shared", "unity.cpp"]);
         command.args(
@@ -600,7 +641,7 @@ impl Job<'_> {
             }
         }
         self.run_checked(&mut command)?;
-        let description = serde_json::to_string(&Description { ports })
+        let description = serde_json::to_string(&Description { ports, points })
             .map_err(|error| file_error("write", &entry.join(DESCRIPTION), error.into()))?;
         write_file(&entry.join(DESCRIPTION), &description)?;
         fs::remove_dir_all(&work).map_err(|error| file_error("write", &work, error))
@@ -636,6 +677,21 @@ impl Job<'_> {
             Err(command_error(command, &self.source.top, &output))
         }
     }
+}
+
+/// Reads the points of coverage from the Verilated sources, and gives these plain counters.
+fn read_points(objects: &Path) -> Result<Result<Vec<Point>, String>, BuildError> {
+    let mut texts = Vec::new();
+    let entries = fs::read_dir(objects).map_err(|error| file_error("read", objects, error))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.to_string_lossy();
+        if name.ends_with(".cpp") || name.ends_with(".h") {
+            let text = fs::read_to_string(&path).map_err(|error| file_error("read", &path, error))?;
+            write_file(&path, &points::with_plain_counters(&text))?;
+            texts.push(text);
+        }
+    }
+    Ok(points::parse(texts.iter().map(String::as_str)))
 }
 
 const HOOKS_FILE: &str = "spraynic_hooks.h";

@@ -123,6 +123,15 @@ pub(crate) fn unity(
     text
 }
 
+/// What gives the counts of so many points of coverage; it stands behind the unity file. Nothing where there are none: models without coverage
+/// need not be compiled anew for it.
+pub(crate) fn counts(points: usize) -> String {
+    match points {
+        0 => String::new(),
+        _ => COUNTS.replace("@POINTS@", &points.to_string()),
+    }
+}
+
 const PREAMBLE: &str = r#"
 #include <cstdarg>
 #include <cstdint>
@@ -339,5 +348,16 @@ SPRAYNIC_API int spraynic_coverage(void* handle, const char* path) {
     Handle* h = static_cast<Handle*>(handle);
     (void)h; (void)path;
     @COVERAGE@
+}
+"#;
+
+const COUNTS: &str = r#"
+// Copies the counters of coverage, one a point.
+SPRAYNIC_API void spraynic_counts(void* handle, uint32_t* counts) {
+    Handle* h = static_cast<Handle*>(handle);
+    if (!h->model) { std::memset(counts, 0, @POINTS@ * sizeof(uint32_t)); return; }
+    const auto& counters = h->model->rootp->vlSymsp->__Vcoverage;
+    static_assert(sizeof counters == @POINTS@ * sizeof(uint32_t), "a counter of 32 bits for each point");
+    std::memcpy(counts, &counters[0], sizeof counters);
 }
 "#;
