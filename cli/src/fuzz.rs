@@ -1,5 +1,7 @@
 //! `spraynic fuzz`: random scenarios of two NICs, golden or Verilated, on a network that loses, damages, repeats and reorders, until one fails.
 
+mod coverage;
+
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -59,6 +61,12 @@ pub(crate) struct FuzzCommand {
     /// Directory for the trace of a failure
     #[arg(long, value_name = "DIR", default_value = "spraynic-failures")]
     out: PathBuf,
+    /// Learn from the lines of Verilog that scenarios reach, and report in DIR those never reached
+    ///
+    /// Needs a Verilated NIC. Scenarios that reach a line first are kept in DIR/corpus, and later ones are changes of them; the next run
+    /// with the same DIR begins with them. The report is DIR/coverage.txt, and DIR/coverage.json for programs.
+    #[arg(long, value_name = "DIR")]
+    coverage: Option<PathBuf>,
     #[command(flatten)]
     nics: NicArguments,
     /// Print JSON
@@ -94,6 +102,8 @@ struct Report<'a> {
     frames_per_second: f64,
     reached: &'a [Row],
     #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<coverage::Summary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<FailureReport>,
 }
 
@@ -123,9 +133,21 @@ impl FuzzCommand {
             time: self.time.or(self.cases.is_none().then_some(DEFAULT_TIME)),
             jobs: self.jobs.map_or(cores, usize::from),
         };
-        let factory = self.nics.factory(campaign.base.config(), None)?;
+        let factory = self
+            .nics
+            .factory(campaign.base.config(), None, self.coverage.is_some())?;
         check::keep_panics();
-        let (totals, finding) = try_scenarios(&campaign, &factory);
+        let (totals, finding, coverage) = match &self.coverage {
+            None => {
+                let (totals, finding) = try_scenarios(&campaign, &factory);
+                (totals, finding, None)
+            }
+            Some(directory) => {
+                let (totals, finding, summary) =
+                    coverage::run(&campaign, &factory, &self.nics.words("two "), directory)?;
+                (totals, finding, Some(summary))
+            }
+        };
         if let Some(Finding {
             failure: failure @ Failure::Scenario(_),
             ..
@@ -167,6 +189,7 @@ impl FuzzCommand {
             scenarios_per_second: totals.scenarios as f64 / seconds,
             frames_per_second: totals.frames as f64 / seconds,
             reached: totals.reached(),
+            coverage,
             failure,
         };
         let mut out = std::io::stdout().lock();
@@ -279,6 +302,9 @@ fn print(out: &mut impl Write, report: &Report<'_>) -> std::io::Result<()> {
             "{label:<11}  {:width$}  {:>9}  {:>10}",
             row.name, row.scenarios, row.count
         )?;
+    }
+    if let Some(summary) = &report.coverage {
+        summary.print(out)?;
     }
     Ok(())
 }

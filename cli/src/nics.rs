@@ -1,11 +1,12 @@
 //! `--nics`: which NICs of a scenario are golden and which are Verilated, and their making.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use spraynic_config::NicConfig;
-use spraynic_cosim::Builder;
 use spraynic_cosim::nic::{self, NicModel, Nics};
+use spraynic_cosim::{Builder, Model};
 use spraynic_network::Device;
 use spraynic_network::sabotage::{Sabotage, Sabotaged};
 
@@ -65,10 +66,18 @@ impl NicArguments {
         }
     }
 
-    /// What makes the NICs of a configuration; the model is built, with tracing for a waveform.
-    pub(crate) fn factory(&self, config: &NicConfig, waveform: Option<&Path>) -> Result<Factory, CliError> {
+    /// What makes the NICs of a configuration; the model is built, with tracing for a waveform and with counters of its lines for `coverage`.
+    pub(crate) fn factory(
+        &self,
+        config: &NicConfig,
+        waveform: Option<&Path>,
+        coverage: bool,
+    ) -> Result<Factory, CliError> {
         let model = if self.has_verilated() {
-            let builder = Builder::new().quick(true).tracing(waveform.is_some());
+            let builder = Builder::new()
+                .quick(true)
+                .tracing(waveform.is_some())
+                .coverage(coverage);
             Some(Progress::during("building the model", || {
                 NicModel::build(&builder, config)
             })?)
@@ -77,11 +86,12 @@ impl NicArguments {
         };
         let kinds: Vec<nic::Kind> = self.nics.iter().map(|kind| kind.of_cosim()).collect();
         let format = model.as_ref().and_then(|model| model.model().waveform());
-        let mut nics = Nics::new(&kinds, model);
+        let mut nics = Nics::new(&kinds, model.clone());
         if let (Some(path), Some(format)) = (waveform, format) {
             nics = nics.with_waveform(&path.with_extension(format.extension()));
         }
         Ok(Factory {
+            model,
             nics,
             sabotage: self.sabotage,
         })
@@ -106,6 +116,7 @@ impl Kind {
 
 /// Makes NICs for runs.
 pub(crate) struct Factory {
+    model: Option<NicModel>,
     nics: Nics,
     sabotage: Option<Sabotage>,
 }
@@ -115,6 +126,11 @@ impl Factory {
     pub(crate) fn make(&self, nic: usize, config: &NicConfig, memory_bytes: usize) -> Sabotaged<Box<dyn Device>> {
         let device = self.nics.make(nic, config, memory_bytes);
         Sabotaged::new(device, self.sabotage.filter(|_| nic == 0))
+    }
+
+    /// The model, where one of the NICs is Verilated.
+    pub(crate) fn model(&self) -> Option<&Arc<Model>> {
+        self.model.as_ref().map(NicModel::model)
     }
 
     /// The waveforms that a run of so many NICs writes.

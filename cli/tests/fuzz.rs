@@ -307,3 +307,10 @@ fn verilated_nics_take_part() {
     spraynic_in(place.path(), &["replay", file.to_str().unwrap(), "--nics", "verilator"])
         .refused_with(2, &["verilator", "golden, verilated"]);
 }
+
+#[test]
+fn coverage_of_golden_nics_is_refused_before_anything_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    spraynic_in(place.path(), &["fuzz", "--coverage", "reached"]).refused_with(2, &["--nics verilated,golden"]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}

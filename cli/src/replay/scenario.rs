@@ -53,7 +53,7 @@ impl ReplayCommand {
             .scenario
             .config()
             .map_err(|failure| self.unusable(failure.to_string()))?;
-        let factory = self.nics.factory(&config, self.wave.as_deref())?;
+        let factory = self.nics.factory(&config, self.wave.as_deref(), false)?;
         let events = (self.log || self.pcap.is_some()).then(Log::default);
         check::keep_panics();
         let result = Progress::during("running the scenario", || once_more(&trace, &factory, events.as_ref()));
