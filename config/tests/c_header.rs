@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use spraynic_config::descriptor::{
-    Answer, AtomicWrite, Completion, Descriptor, ExpectedResponse, HeaderTemplate, LAYOUTS, Layout, MemoryAccess,
-    MemoryRegion, MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PacketOrigin, PathEntry, PathEvent,
-    PathUpdate, PayloadRequest, PayloadWrite, QueuePairContext, RateLimit, RateRequest, ReceiveRequest, ReceivedPacket,
-    Resend, ResponseDone, ResponseMessage, SendContext, SendProgress, SentPacket, SequenceReport, SequencedPacket,
-    SliceContext, WorkRequest, WorkSlice, c_header,
+    Answer, AtomicWrite, Completion, Descriptor, Doorbell, ExpectedResponse, HeaderTemplate, LAYOUTS, Layout,
+    MemoryAccess, MemoryRegion, MemoryTranslation, MemoryWrite, PacketContext, PacketDescriptor, PacketOrigin,
+    PathEntry, PathEvent, PathUpdate, PayloadRequest, PayloadWrite, QueuePairContext, RateLimit, RateRequest,
+    ReceiveRequest, ReceivedPacket, RequestRing, Resend, ResponseDone, ResponseMessage, RingProgress, SendContext,
+    SendProgress, SentPacket, SequenceReport, SequencedPacket, SliceContext, WorkRequest, WorkSlice, c_header,
 };
 
 /// The C compiler, if there is one; CI must have it.
@@ -119,6 +119,9 @@ fn repack(name: &str, bytes: &[u8]) -> Vec<u8> {
         PacketOrigin::NAME => PacketOrigin::unpack(bytes).pack(),
         SentPacket::NAME => SentPacket::unpack(bytes).pack(),
         Resend::NAME => Resend::unpack(bytes).pack(),
+        RequestRing::NAME => RequestRing::unpack(bytes).pack(),
+        Doorbell::NAME => Doorbell::unpack(bytes).pack(),
+        RingProgress::NAME => RingProgress::unpack(bytes).pack(),
         SendProgress::NAME => SendProgress::unpack(bytes).pack(),
         ResponseMessage::NAME => ResponseMessage::unpack(bytes).pack(),
         ExpectedResponse::NAME => ExpectedResponse::unpack(bytes).pack(),
