@@ -9,6 +9,8 @@ use std::collections::HashMap;
 pub(super) struct Places<'a> {
     lines: Vec<&'a str>,
     declared: HashMap<&'a str, &'a str>,
+    /// What stands for a name that nobody gave: `t_5` of `assign t_5 = ready & valid;`.
+    meant: HashMap<&'a str, &'a str>,
     module: Option<&'a str>,
 }
 
@@ -21,6 +23,14 @@ impl<'a> Places<'a> {
         for line in &places.lines {
             if let Some((_, place)) = line.split_once("described in ") {
                 places.module = places.module.or(Some(place.trim().trim_end_matches('.')));
+            }
+            if let Some((name, meaning)) = line
+                .trim()
+                .strip_prefix("assign ")
+                .and_then(|line| line.split_once(" = "))
+                && is_unnamed(name)
+            {
+                places.meant.insert(name, meaning.trim_end_matches(';'));
             }
             let Some((code, comment)) = line.split_once("//") else {
                 continue;
@@ -44,6 +54,16 @@ impl<'a> Places<'a> {
     /// Where the module is described.
     pub(super) fn module(&self) -> Option<&'a str> {
         self.module
+    }
+
+    /// What the names in a line stand for that nobody gave, in the order of the line, as `t_5 = ready & valid`.
+    pub(super) fn meanings(&self, text: &str) -> Vec<String> {
+        let mut meanings: Vec<String> = Vec::new();
+        for name in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+            let meaning = self.meant.get(name).map(|meaning| format!("{name} = {meaning}"));
+            meanings.extend(meaning.filter(|meaning| !meanings.contains(meaning)));
+        }
+        meanings
     }
 
     /// Where what these lines assign is described, and its name; else what the whole block around them assigns.
@@ -100,6 +120,12 @@ fn is_name(text: &str) -> bool {
         && characters.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
+/// The generator calls a value that has no name `t_` and a number.
+fn is_unnamed(name: &str) -> bool {
+    let number = name.strip_prefix("t_");
+    number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
+}
+
 /// The last word of a comment when it is a file of Rust and a line.
 fn last_place(comment: &str) -> Option<&str> {
     let place = comment.split([' ', '|']).next_back()?;
@@ -127,6 +153,8 @@ module arbiter_n2 (
             behind_last <= somebody_before[1];
         end
     end
+    assign t_1 = advance & granted;
+    assign t_12 = t_1 | rst;
     always @(posedge clk) if (write) store[address] <= data;
     always @(posedge clk) if (!rst && !(one)) begin
         $display(\"%m: grant_is_one_hot does not hold (hdl/src/arbiter.rs:66)\");
@@ -143,13 +171,16 @@ endmodule";
         assert_eq!(places.assigned([12, 13], 12), behind);
         // No lines of its own: an `else` that is not written.
         assert_eq!(places.assigned([], 12), behind);
-        assert_eq!(places.assigned([16], 16), None, "no name stands at its beginning");
+        assert_eq!(places.assigned([18], 18), None, "no name stands at its beginning");
         assert_eq!(
-            places.assigned([], 17),
+            places.assigned([], 19),
             Some(("grant_is_one_hot", "hdl/src/arbiter.rs:66"))
         );
         assert_eq!(places.declared.get("store"), Some(&"hdl/src/arbiter.rs:40"));
         assert_eq!(places.declared.get("granted"), Some(&"hdl/src/arbiter.rs:20"));
+        let meanings = places.meanings("end else if (~t_12 & t_1 & t_12) begin");
+        assert_eq!(meanings, ["t_12 = t_1 | rst", "t_1 = advance & granted"]);
+        assert!(places.meanings("if (rst) begin").is_empty());
         assert_eq!(places.line(0), "");
         assert_eq!(places.line(999), "");
     }

@@ -53,6 +53,8 @@ pub struct Unreached {
     pub kind: Kind,
     /// Text of the line.
     pub text: String,
+    /// What names in it stand for that only the generator gave, as `t_5 = ready & valid`.
+    pub meanings: Vec<String>,
     /// Lines that are executed nowhere else, and so never were.
     pub lines: Vec<u32>,
     /// What they assign: a register, or the name of an assertion.
@@ -115,6 +117,7 @@ fn report_of(file: &str, text: &str, points: Vec<(&Point, u64)>) -> FileReport {
             line: point.line,
             kind: point.kind,
             text: places.line(point.line).to_owned(),
+            meanings: places.meanings(places.line(point.line)),
             lines: mine.into_iter().filter(|line| !reached.contains(line)).collect(),
             assigns: assigned.map(|(name, _)| name.to_owned()),
             source: assigned.map(|(_, place)| place).or(places.module()).map(str::to_owned),
@@ -133,6 +136,14 @@ fn report_of(file: &str, text: &str, points: Vec<(&Point, u64)>) -> FileReport {
 
 /// Longest text of a line that is printed, in characters.
 const LONGEST_TEXT: usize = 100;
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(LONGEST_TEXT).collect();
+    if short.len() < text.len() {
+        short.push_str(" ...");
+    }
+    short
+}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,11 +180,16 @@ impl fmt::Display for Report {
                 None => writeln!(f, "\n{}", file.file)?,
             }
             for point in &file.unreached {
-                let mut text: String = point.text.chars().take(LONGEST_TEXT).collect();
-                if text.len() < point.text.len() {
-                    text.push_str(" ...");
+                writeln!(
+                    f,
+                    "{:>6}  {:<14}  {}",
+                    point.line,
+                    point.kind.never(),
+                    shortened(&point.text)
+                )?;
+                for meaning in &point.meanings {
+                    writeln!(f, "{:>24}{}", "", shortened(meaning))?;
                 }
-                writeln!(f, "{:>6}  {:<14}  {text}", point.line, point.kind.never())?;
                 if let Some(source) = &point.source {
                     let what = point.assigns.as_deref().unwrap_or("module");
                     writeln!(f, "{:>24}{what}: {source}", "")?;
