@@ -19,8 +19,7 @@ use crate::source::ConfigArguments;
 
 /// Write the Verilog of a NIC, with file list, constraints, C headers, registers and README, as one directory
 ///
-/// That is the transmit path; the receive path is written by `--block receive_pipeline`. The same configuration
-/// gives the same bytes. The directory appears whole or not at all; one that was not generated, or was changed
+/// The NIC is `spraynic_nic`; `--block` writes one block of it. The same configuration gives the same bytes. The directory appears whole or not at all; one that was not generated, or was changed
 /// since, is not overwritten. What is generated belongs to whoever generates it.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateCommand {

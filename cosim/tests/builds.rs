@@ -266,7 +266,7 @@ fn a_trace_goes_through_a_file() {
     trace().save(&path).unwrap();
     assert_eq!(Trace::load(&path).unwrap(), trace());
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.contains("\"data\": \"020202\""), "bytes are hexadecimal: {text}");
+    assert!(text.contains("\"data\":\"020202\""), "bytes are hexadecimal: {text}");
 
     fs::write(&path, text.replace("\"version\": 1", "\"version\": 99")).unwrap();
     assert!(matches!(Trace::load(&path), Err(TraceError::Version { found: 99, .. })));

@@ -257,7 +257,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
         }
     }
     drain(from(blocks.at("send_request_ring"), "m_axis_turn"));
-    // For models that follow the order, and for path management that is not there yet.
+    // For models that follow the order, and for path management, which this NIC does not have.
     for unread in [
         "m_axis_event",
         "m_axis_control_event",

@@ -1,7 +1,7 @@
 //! How soon the Verilog sends a lost packet again, in clocks.
 
 use spraynic_cosim::nic::{MemoryTiming, NicModel};
-use spraynic_network::scenario::{Operation, QueuePairSpec, WireProfile};
+use spraynic_network::scenario::{Operation, Policy, QueuePairSpec, WireProfile};
 use spraynic_network::{Fault, FaultKind, PathSpec, Scenario};
 use spraynic_wire::{Opcode, Packet};
 
@@ -16,11 +16,12 @@ fn clocks_to_retransmission(scenario: Scenario, model: &NicModel) -> u64 {
         latency: MEMORY,
         ..MemoryTiming::default()
     };
-    // One path, which is long: when the SACK comes, the wire has been idle for long. It is the 3rd packet of 8 that is lost.
+    // One path, which is long: when the SACK comes, the wire has been idle for long. It is the 5th packet of 8 that is lost, so that the SACK of
+    // the first four says nothing of it, and that of the last one, which asks for it, is the only one that does.
     let path = PathSpec {
         delay_ns: 20_000,
         faults: vec![Fault {
-            frame: 2,
+            frame: 4,
             kind: FaultKind::Lose,
         }],
         ..PathSpec::default()
@@ -29,6 +30,8 @@ fn clocks_to_retransmission(scenario: Scenario, model: &NicModel) -> u64 {
         paths: vec![path],
         queue_pairs: vec![QueuePairSpec {
             mtu: 256,
+            // All leave by one port, however many there are.
+            policy: Policy::Single,
             base_rtt_ns: 60_000,
             timeout_ns: 1_000_000,
             ..queue_pair(WireProfile::Solar)
@@ -67,7 +70,7 @@ fn clocks_to_retransmission(scenario: Scenario, model: &NicModel) -> u64 {
 fn a_lost_packet_leaves_again_soon_after_the_sack_that_tells() {
     let Some(model) = model() else { return };
     let clocks = clocks_to_retransmission(small(), model);
-    assert!(clocks <= 175, "{clocks} clocks");
+    assert!(clocks <= 180, "{clocks} clocks");
 }
 
 /// The same on 512 bits.
@@ -84,5 +87,5 @@ fn a_lost_packet_leaves_again_soon_on_a_wide_bus() {
         ..Scenario::default()
     };
     let clocks = clocks_to_retransmission(scenario.clone(), &build(&scenario));
-    assert!(clocks <= 130, "{clocks} clocks");
+    assert!(clocks <= 145, "{clocks} clocks");
 }

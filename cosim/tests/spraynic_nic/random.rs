@@ -8,6 +8,7 @@ use spraynic_network::check::{Property, check};
 use spraynic_network::fuzz::Campaign;
 use spraynic_network::sabotage::{Sabotage, Sabotaged};
 use spraynic_network::strategy::Base;
+use spraynic_network::trace::ScenarioTrace;
 
 use super::{PAIRS, SMALL, bad_paths, model};
 use spraynic_network::scenario::WireProfile;
@@ -97,5 +98,20 @@ fn faults_of_a_verilated_nic_are_found() {
             (0..10).find_map(|seed| check(&bad_paths(WireProfile::Solar, seed), Property::Delivery, make, None).err());
         let found = found.unwrap_or_else(|| panic!("{sabotage:?} is not found")).to_string();
         assert!(found.contains(expected), "{sabotage:?}: {found}");
+    }
+}
+
+/// READ responses of roce and of solar that come at the same time: `requester` moves payload in the order in which it takes packets, and payload of
+/// both kinds leaves `qp_lookup` in the order of the wire. Each stood before what the other waited for.
+#[test]
+fn reads_of_both_profiles_at_once_do_not_wait_for_each_other() {
+    let Some(model) = model() else { return };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/roce_and_solar_reads.json");
+    let mut scenario = ScenarioTrace::load(&path).expect("a trace of the project").scenario;
+    scenario.limit_ns = 5_000_000;
+    let nics = Nics::new(&[Kind::Verilated; 2], Some(model.clone()));
+    let make = |nic: usize, config: &_, memory| nics.make(nic, config, memory);
+    if let Err(failure) = check(&scenario, Property::Delivery, make, None) {
+        panic!("{failure}");
     }
 }

@@ -465,7 +465,8 @@ impl Sending {
             return;
         };
         let (entropy, port) = window.way_of_recent(u32::from(self.probes));
-        self.probes = self.probes.wrapping_add(1);
+        // Ids from 0x4000 on are those of probes of paths.
+        self.probes = (self.probes + 1) & 0x3FFF;
         let peth = Peth {
             probe_id: self.probes,
             spdcid: step.qpn as u16,

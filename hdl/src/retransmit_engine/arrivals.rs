@@ -55,7 +55,9 @@ impl<'a> Engine<'a> {
             m.when(op.sack, || {
                 self.count("sacks");
                 self.tell_path();
-                self.deed.alive.set(op.probed & op.probe_id.eq(space.probes));
+                self.deed
+                    .alive
+                    .set(op.probed & op.probe_id.eq(space.probes.zero_extend(16)));
             })
             .otherwise(|| {
                 m.when(op.nak, || self.count("naks")).otherwise(|| self.count("acks"));

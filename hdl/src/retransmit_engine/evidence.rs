@@ -187,7 +187,7 @@ impl<'a> Engine<'a> {
         self.out.probe.set_lit(1);
         self.out.probe_entropy.set(record.entropy);
         self.out.probe_port.set(record.port);
-        self.space.probes.set(self.space.probes + self.m.lit(1, 16));
+        self.space.probes.set(self.space.probes + self.m.lit(1, 14));
         self.end();
     }
 }

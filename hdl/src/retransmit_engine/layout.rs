@@ -47,7 +47,7 @@ bundle! {
         deadline: 64, "when it fires, in nanoseconds";
         backoff: 3, "timeouts in a row, as far as they double the next one";
         retries: 3, "timeouts without a sign of the peer";
-        probes: 16, "probes so far";
+        probes: 14, "probes so far, modulo 2^14: ids from 0x4000 on are those of probes of paths";
         rewinding: 1, "roce: asked to send again from `base` on, and that has not begun";
         resent: 1, "roce: `resent_psn` counts";
         resent_psn: 24, "roce: packet that last was sent again as the first one";

@@ -163,7 +163,7 @@ impl<'a> Engine<'a> {
                 deadline: zero(64),
                 backoff: zero(3),
                 retries: zero(3),
-                probes: zero(16),
+                probes: zero(14),
                 rewinding: m.low(),
                 resent: m.low(),
                 resent_psn: zero(24),

@@ -73,7 +73,7 @@ pub(super) fn outputs<'a>(engine: &Engine<'a>, ports: Ports<'a>) -> Room<'a> {
         space: zero(4),
         next: zero(5),
         vendor: zero(8),
-        probe_id: engine.space.probes + m.lit(1, 16),
+        probe_id: (engine.space.probes + m.lit(1, 14)).zero_extend(16),
         spdcid: op.qpn.part(0, 16),
         dpdcid: qp.peer,
         tx_timestamp: zero(16),

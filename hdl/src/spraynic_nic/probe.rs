@@ -72,7 +72,7 @@ pub(super) fn answers<'a>(m: Module<'a>, config: &NicConfig, feedback: Stream<'a
     let context = Fields::unpack::<SendContext>(contexts.data);
     let sets = m
         .memory("path_sets", 1 << bits, context.get("path_set").width())
-        .read_during_write(ReadDuringWrite::DontCare);
+        .read_during_write(ReadDuringWrite::New);
     contexts.data.ignore();
     contexts.ready.set(!sweep.active);
     let (qpn, written) = (context.get("qpn"), contexts.valid);

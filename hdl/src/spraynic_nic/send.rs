@@ -2,9 +2,10 @@
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
-    Descriptor, ExpectedResponse, PathEvent, PathEventKind, Resend, SendProgress, WorkOpcode, WorkRequest, WorkSlice,
+    Descriptor, ExpectedResponse, PathEvent, PathEventKind, ReceivedPacket, Resend, SendProgress, SequencedPacket,
+    WorkOpcode, WorkRequest, WorkSlice,
 };
-use spraynic_rtl::{Module, Signal, Stream};
+use spraynic_rtl::{AxiStream, Module, Signal, Stream};
 
 use super::Blocks;
 use super::merge::{filter, merge, part, with_data};
@@ -16,6 +17,9 @@ use crate::stream_fork::fork;
 
 /// Feedback that may wait for `retransmit_engine`, which takes some 25 clocks for a SACK: so long no packet behind it waits.
 const FEEDBACK: u32 = 64;
+
+/// Beats of payload that wait before `requester`, of each of its inputs.
+const PAYLOAD_BEATS: u32 = 32;
 
 /// Rate requests that are under way.
 const RATE_REQUESTS: u32 = 16;
@@ -105,13 +109,38 @@ pub(super) fn feedback<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a
     );
     stream_fifo::buffer(m, "u_feedback_fifo", copies[0], FEEDBACK)
         .connect(into(blocks.at("send_retransmit_engine"), "s_axis_feedback"));
-    match has_stream(requester, "s_axis_feedback") {
-        true => copies[1].connect(into(requester, "s_axis_feedback")),
-        false => drain(copies[1]),
+    let payload_in = |port: &str| AxiStream::into_instance(requester, port);
+    let payload_out = |port: &str| AxiStream::from_instance(receive, port);
+    if has_stream(requester, "s_axis_feedback") {
+        let packet = Fields::unpack::<ReceivedPacket>(copies[1].data.part(0, ReceivedPacket::width()));
+        to_requester(
+            m,
+            "feedback",
+            (copies[1], payload_out("m_axis_feedback_payload")),
+            packet.get("payload_length").any(),
+            (
+                into(requester, "s_axis_feedback"),
+                payload_in("s_axis_feedback_payload"),
+            ),
+        );
+    } else {
+        drain(copies[1]);
+        join_axi_where_both(receive, "m_axis_feedback_payload", requester, "s_axis_feedback_payload");
     }
-    join_axi_where_both(receive, "m_axis_feedback_payload", requester, "s_axis_feedback_payload");
-    join_where_both(receive, "m_axis_requester", requester, "s_axis");
-    join_axi_where_both(receive, "m_axis_requester_payload", requester, "s_axis_payload");
+    if has_stream(receive, "m_axis_requester") && has_stream(requester, "s_axis") {
+        let packets = from(receive, "m_axis_requester");
+        let packet = Fields::unpack::<SequencedPacket>(packets.data);
+        to_requester(
+            m,
+            "solar",
+            (packets, payload_out("m_axis_requester_payload")),
+            packet.get("payload_length").any(),
+            (into(requester, "s_axis"), payload_in("s_axis_payload")),
+        );
+    } else {
+        join_where_both(receive, "m_axis_requester", requester, "s_axis");
+        join_axi_where_both(receive, "m_axis_requester_payload", requester, "s_axis_payload");
+    }
 
     let writer = blocks.at("response_writer");
     join(requester, "m_axis", writer, "s_axis");
@@ -119,6 +148,39 @@ pub(super) fn feedback<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a
     join(writer, "m_axis", requester, "s_axis_written");
     drain(from(writer, "m_axis_completion"));
     probe::answers(m, config, copies[2], contexts)
+}
+
+/// Packets for `requester` on one of its inputs, with their payload: a packet is offered when the first beat of its payload has come.
+///
+/// Payload leaves `qp_lookup` in the order of the wire, and `requester` moves it in the order in which it takes packets of its two inputs. If it took a
+/// packet whose payload stands behind that of another one which it has not taken, neither would ever move.
+fn to_requester<'a>(
+    m: Module<'a>,
+    name: &str,
+    (packets, payload): (Stream<'a>, AxiStream<'a>),
+    has_payload: Signal<'a>,
+    (taker, payload_taker): (Stream<'a>, AxiStream<'a>),
+) {
+    let begins = m
+        .reg(&format!("{name}_payload_begins"), 1)
+        .reset(1)
+        .doc("the next beat of payload begins a packet");
+    let begun = m
+        .reg(&format!("{name}_payload_begun"), PAYLOAD_BEATS.trailing_zeros() + 2)
+        .reset(0)
+        .doc("packets whose payload has begun to come and that have not been taken");
+    let arrives = payload.fires();
+    m.when(arrives, || begins.set(payload.last));
+    let waiting = stream_fifo::buffer_axi(m, &format!("u_{name}_payload_fifo"), payload, PAYLOAD_BEATS);
+    waiting.connect(payload_taker);
+
+    let may_enter = !has_payload | begun.any();
+    taker.data.set(packets.data);
+    taker.valid.set(packets.valid & may_enter);
+    packets.ready.set(taker.ready & may_enter);
+    let (one_more, one_less) = (arrives & begins, taker.fires() & has_payload);
+    m.when(one_more & !one_less, || begun.set(begun + begun.lit(1)));
+    m.when(one_less & !one_more, || begun.set(begun - begun.lit(1)));
 }
 
 /// What `retransmit_engine` says: progress and losses to the queues, what it learnt of paths to those who judge and choose them.

@@ -96,6 +96,7 @@ fn queue_pair(spec: &QueuePairSpec, scenario: &Scenario, config: &NicConfig) -> 
     let window = config.send.window.min(config.receive.window);
     within("window", spec.window.into(), 0, window.into())?;
     within("class", spec.class.into(), 0, 3)?;
+    within("timeout_ns", spec.timeout_ns.into(), 1, u32::MAX.into())?;
     within("retry_limit", spec.retry_limit.into(), 0, 7)?;
     within("rnr_retry", spec.rnr_retry.into(), 0, 7)?;
     within("mbps of a queue pair", spec.mbps, 0, FASTEST_MBPS)
