@@ -57,16 +57,7 @@ fn build(scenario: &Scenario) -> NicModel {
 }
 
 fn message(operation: Operation, length: u32) -> MessageSpec {
-    MessageSpec {
-        queue_pair: 0,
-        side: 0,
-        operation,
-        length,
-        immediate: false,
-        fence: false,
-        unsignalled: false,
-        at_ns: 0,
-    }
+    MessageSpec::new(operation, length)
 }
 
 fn queue_pair(profile: WireProfile) -> QueuePairSpec {

@@ -16,7 +16,7 @@ use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     Descriptor, HeaderTemplate, PacketDescriptor, PayloadRequest, SliceContext, WorkRequest,
 };
-use spraynic_rtl::{AxiStream, Context, Definition, Module, Stream, cat};
+use spraynic_rtl::{AxiStream, Context, Definition, Module, Signal, Stream, cat};
 
 /// Name of the block.
 pub const NAME: &str = "transmit_pipeline";
@@ -146,6 +146,17 @@ pub fn transmit_pipeline<'a>(context: &'a Context, config: &NicConfig) -> Defini
     m.finish()
 }
 
+/// The read of memory that gives a packet its payload: a packed PayloadRequest.
+pub(crate) fn payload_request<'a>(m: Module<'a>, descriptor: &Fields<'a>) -> Signal<'a> {
+    let request = Fields::build::<PayloadRequest>(|name, width| match name {
+        "local_key" => descriptor.get("local_key"),
+        "length" => descriptor.get("payload_length"),
+        "address" => descriptor.get("local_address"),
+        _ => m.lit(0, width),
+    });
+    request.pack()
+}
+
 /// Joins the two sources of descriptors with payload, in turn, and issues the payload requests in the order of the joint queue.
 fn merge<'a>(
     m: Module<'a>,
@@ -168,16 +179,10 @@ fn merge<'a>(
 
     let requested = Stream::wires(m, "payload_request", PayloadRequest::width());
     let queued = Stream::wires(m, "descriptor", chosen.width());
-    let request = Fields::build::<PayloadRequest>(|name, width| match name {
-        "local_key" => fields.get("local_key"),
-        "length" => fields.get("payload_length"),
-        "address" => fields.get("local_address"),
-        _ => m.lit(0, width),
-    });
     // A descriptor moves into both queues or into none.
     let room = queued.ready & (requested.ready | !has_payload);
     advance.set(grant.any() & room);
-    requested.data.set(request.pack());
+    requested.data.set(payload_request(m, &fields));
     requested.valid.set(advance & has_payload);
     queued.data.set(chosen);
     queued.valid.set(advance);

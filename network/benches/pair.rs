@@ -26,19 +26,7 @@ fn scenario(length: u32, messages: usize) -> Scenario {
             mtu: 4096,
             ..QueuePairSpec::default()
         }],
-        messages: vec![
-            MessageSpec {
-                queue_pair: 0,
-                side: 0,
-                operation: Operation::Write,
-                length,
-                immediate: false,
-                fence: false,
-                unsignalled: false,
-                at_ns: 0,
-            };
-            messages
-        ],
+        messages: vec![MessageSpec::new(Operation::Write, length); messages],
         shared_buffers: true,
         limit_ns: 10_000_000_000,
         ..Scenario::default()

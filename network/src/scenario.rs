@@ -199,6 +199,23 @@ pub struct MessageSpec {
     pub at_ns: u64,
 }
 
+impl MessageSpec {
+    /// A message of side 0 of the first queue pair, signalled, posted at once.
+    #[must_use]
+    pub fn new(operation: Operation, length: u32) -> Self {
+        Self {
+            queue_pair: 0,
+            side: 0,
+            operation,
+            length,
+            immediate: false,
+            fence: false,
+            unsignalled: false,
+            at_ns: 0,
+        }
+    }
+}
+
 /// Operation by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,16 +14,7 @@ fn run(scenario: &Scenario) -> Result<(Report, Vec<spraynic_golden::spraynic_nic
 }
 
 fn message(operation: Operation, length: u32) -> MessageSpec {
-    MessageSpec {
-        queue_pair: 0,
-        side: 0,
-        operation,
-        length,
-        immediate: false,
-        fence: false,
-        unsignalled: false,
-        at_ns: 0,
-    }
+    MessageSpec::new(operation, length)
 }
 
 #[test]

@@ -57,16 +57,7 @@ fn stream(gbps: u64, policy: Policy, messages: usize) -> Scenario {
 }
 
 fn write(length: u32) -> MessageSpec {
-    MessageSpec {
-        queue_pair: 0,
-        side: 0,
-        operation: Operation::Write,
-        length,
-        immediate: false,
-        fence: false,
-        unsignalled: false,
-        at_ns: 0,
-    }
+    MessageSpec::new(Operation::Write, length)
 }
 
 fn with_loss(mut scenario: Scenario, loss_ppm: u32) -> Scenario {

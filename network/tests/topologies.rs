@@ -21,12 +21,7 @@ fn message(queue_pair: usize, side: usize, operation: Operation, length: u32) ->
     MessageSpec {
         queue_pair,
         side,
-        operation,
-        length,
-        immediate: false,
-        fence: false,
-        unsignalled: false,
-        at_ns: 0,
+        ..MessageSpec::new(operation, length)
     }
 }
 

@@ -7,8 +7,9 @@ use spraynic_rtl::{AxiStream, Module, Signal, Stream, cat_lsb_first};
 use super::merge::{merge, with_data};
 use super::{Blocks, Ports};
 use crate::fields::Fields;
-use crate::joints::{from, has_stream, into, join, join_axi};
+use crate::joints::{drain, from, has_stream, into, join, join_axi};
 use crate::packet_multiplexer::packet_multiplexer;
+use crate::transmit_pipeline::payload_request;
 use crate::{skid_buffer, stream_fifo};
 
 /// Beats of packets that have a path and wait for their headers, as far as they are let in: a path is chosen no earlier. What is inside
@@ -63,14 +64,8 @@ fn with_payload_requested<'a>(
     let has_payload = fields.get("payload_length").any().named("packet_has_payload");
     let requested = Stream::wires(m, "payload_request", PayloadRequest::width());
     let queued = Stream::wires(m, "queued_packet", packets.data.width());
-    let request = Fields::build::<PayloadRequest>(|name, width| match name {
-        "local_key" => fields.get("local_key"),
-        "length" => fields.get("payload_length"),
-        "address" => fields.get("local_address"),
-        _ => m.lit(0, width),
-    });
     // A packet moves into both queues or into none.
-    requested.data.set(request.pack());
+    requested.data.set(payload_request(m, &fields));
     requested.valid.set(packets.valid & has_payload & queued.ready);
     queued.data.set(packets.data);
     queued.valid.set(packets.valid & (requested.ready | !has_payload));
@@ -97,7 +92,7 @@ pub(super) fn control<'a>(
     let control = merge(m, "control", sources);
     let builder = blocks.at("transmit_header_builder");
     if !has_stream(builder, "s_axis_control") {
-        crate::joints::drain(control);
+        drain(control);
         return;
     }
     let control = stream_fifo::falling_through(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
