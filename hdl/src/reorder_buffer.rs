@@ -31,7 +31,7 @@ use spraynic_wire::{HeaderKind, Opcode};
 use bus::{OnBus, bus};
 use context::{ContextWires, context_writer};
 use decide::decide;
-use entry::{MapEntry, map_address};
+use entry::{Map, MapEntry, map_address};
 use issue::{Requests, is_one_of, issue};
 use kept::keep;
 use port::port;
@@ -199,7 +199,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
     let mut leaving = None;
     let mut walk_slot = m.lit(0, sizes.slot_bits);
     if sizes.has_rows() {
-        let map = m.memory("map", sizes.rows() * sizes.window, MapEntry::width(&sizes));
+        let map = Map::new(m, &sizes);
         let op_4 = decision.op_4;
         let mrc = if sizes.mrc {
             decide::Window::unpack(at_4.window)
@@ -229,7 +229,7 @@ pub fn reorder_buffer<'a>(context: &'a Context, config: &NicConfig) -> Definitio
         let read = m.wire("map_read", 1);
         let address = m.wire("map_read_address", map.address_width());
         let reads = read.delayed("map_reads").reset(0);
-        let word = map.read(reads, address.delayed("map_address")).delayed("map_word");
+        let word = map.read(reads, address.delayed("map_address"));
         let turns = turns(
             m,
             &sizes,

@@ -2,7 +2,7 @@
 
 use super::bus::NUMBER_BITS;
 use super::sizes::Sizes;
-use spraynic_rtl::{Signal, cat, cat_lsb_first, index_width};
+use spraynic_rtl::{MemoryHandle, Module, Signal, cat, cat_lsb_first, index_width};
 
 /// What the map keeps of a PSN whose bit is set.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +111,68 @@ impl<'a> Entry<'a> {
             ends: next(1),
             starved: next(1),
         }
+    }
+}
+
+/// Banks of the map at most, and words of one at least.
+const BANKS: u32 = 8;
+const BANK_WORDS: u32 = 4096;
+
+/// The map from PSN to what is kept of the packet: a RAM that lies all over a device, in banks whose words have registers before one is chosen.
+pub(super) struct Map<'a> {
+    banks: Vec<MemoryHandle<'a>>,
+    bank_bits: u32,
+    address_bits: u32,
+}
+
+impl<'a> Map<'a> {
+    pub(super) fn new(m: Module<'a>, sizes: &Sizes) -> Self {
+        let words = sizes.rows() * sizes.window;
+        let bank_words = words.div_ceil(BANKS).next_power_of_two().max(BANK_WORDS);
+        let banks = (0..words.div_ceil(bank_words))
+            .map(|bank| {
+                let depth = (words - bank * bank_words).min(bank_words);
+                m.memory(&format!("map_{bank}"), depth, MapEntry::width(sizes))
+            })
+            .collect();
+        Self {
+            banks,
+            bank_bits: bank_words.ilog2(),
+            address_bits: index_width(words.into()),
+        }
+    }
+
+    /// Bits of [`map_address`].
+    pub(super) fn address_width(&self) -> u32 {
+        self.address_bits
+    }
+
+    /// By bank: the address is one of its words.
+    fn chosen(&self, address: Signal<'a>) -> Vec<Signal<'a>> {
+        if self.banks.len() == 1 {
+            return vec![address.module().high()];
+        }
+        let number = address >> self.bank_bits;
+        (0..self.banks.len() as u64).map(|bank| number.eq_lit(bank)).collect()
+    }
+
+    pub(super) fn write(&self, enable: Signal<'a>, address: Signal<'a>, word: Signal<'a>) {
+        for (bank, chosen) in self.banks.iter().zip(self.chosen(address)) {
+            bank.write(enable & chosen, address.resize(bank.address_width()), word);
+        }
+    }
+
+    /// The word three clocks later, from a register.
+    pub(super) fn read(&self, enable: Signal<'a>, address: Signal<'a>) -> Signal<'a> {
+        let words = self.banks.iter().zip(self.chosen(address)).enumerate();
+        let word = words.map(|(number, (bank, chosen))| {
+            let name = |what: &str| format!("map_{what}_{number}");
+            let word = bank.read(enable, address.resize(bank.address_width()));
+            let chosen = chosen.delayed(&name("chosen")).delayed(&name("given"));
+            word.delayed(&name("word")).gate(chosen)
+        });
+        let word = word.reduce(|any, word| any | word);
+        word.unwrap_or(address.lit(0)).delayed("map_word")
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) struct Turns<'a> {
 }
 
 /// Clocks from `map_read` to the map's word.
-pub(super) const MAP_LATENCY: usize = 3;
+pub(super) const MAP_LATENCY: usize = 4;
 
 /// The same flag so many clocks later.
 pub(super) fn later<'a>(flag: Signal<'a>, name: &str, clocks: usize) -> Signal<'a> {
@@ -114,7 +114,7 @@ fn next_turn<'a>(
     let window = Window::unpack(reach.window);
     window.signals().into_iter().for_each(Signal::ignore);
 
-    // Clock 8: a window that can move joins the queue, if it is not in it and has no turn. Clock 9: it does.
+    // Clock 8: whether a window that can move is in the queue, or has its turn. Clock 9: if it is not, it joins.
     let can_move = reach.valid & reach.has_row & window.open & reach.run.any() & !(reach.last & reach.starved);
     let row = sizes.row_address(reach.space, reach.index);
     let row_8 = row.delayed("row_8");
@@ -124,7 +124,6 @@ fn next_turn<'a>(
     let was_active = active.read(m.high(), row);
     let can_move_8 = can_move.delayed("can_move_8").reset(0);
     let last_8 = (reach.valid & reach.last & reach.has_row).delayed("last_8").reset(0);
-    let joins = (can_move_8 & (last_8 | !was_active)).named("joins_queue");
     let (clears, clear_address) = sweep.of(sizes.rows());
     active.write(
         clears | can_move_8 | last_8,
@@ -133,7 +132,12 @@ fn next_turn<'a>(
     );
     let name_8 = cat_lsb_first(&[reach.index, reach.space]).delayed("window_8");
     let joining = Stream::wires(m, "joining", sizes.qpn_bits + 1);
-    joining.valid.set(joins.delayed("joins_9").reset(0));
+    let is_last_9 = last_8.delayed("last_9");
+    let was_active_9 = was_active.delayed("was_active_9");
+    let may_join_9 = can_move_8.delayed("may_join_9").reset(0);
+    joining
+        .valid
+        .set((may_join_9 & (is_last_9 | !was_active_9)).named("joins_queue"));
     joining.data.set(name_8.delayed("window_9"));
     m.assert("queue_of_windows_has_room", !joining.valid | joining.ready);
     let ready = stream_fifo::buffer(m, "u_ready_windows", joining, 1 << row_bits(sizes));
