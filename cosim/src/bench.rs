@@ -3,140 +3,20 @@
 //! A [`Stimulus`] says everything that goes in, so that the same run can be made again from a file; an [`Agent`] adds
 //! what depends on what comes out (a memory that answers reads). Never judges what came out: see [`crate::scoreboard`].
 
+mod agent;
+mod outcome;
+mod stimulus;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+pub use agent::{Agent, Answer};
+pub use outcome::{Outcome, SinkOutcome, SourceOutcome};
+pub use stimulus::{InputValue, SinkStimulus, SourceStimulus, Stimulus};
 
 use crate::simulation::{Input, Simulation, SimulationError};
 use crate::stream::{
-    Frame, Pattern, Random, Received, SetupError, Sink, SinkChecks, Source, StreamError, StreamFault, Timing,
-    output_streams,
+    Frame, Pattern, Random, SetupError, Sink, SinkChecks, Source, StreamError, StreamFault, output_streams,
 };
-
-/// Everything that goes into a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Stimulus {
-    /// Clocks of reset before cycle 0.
-    pub reset_clocks: u64,
-    /// Seed of the noise on idle inputs.
-    pub seed: u64,
-    /// Inputs that are no streams.
-    pub inputs: Vec<InputValue>,
-    /// Streams into the model.
-    pub sources: Vec<SourceStimulus>,
-    /// Streams out of the model. One that is not listed is always ready.
-    pub sinks: Vec<SinkStimulus>,
-}
-
-impl Default for Stimulus {
-    fn default() -> Self {
-        Self {
-            reset_clocks: 4,
-            seed: 1,
-            inputs: Vec::new(),
-            sources: Vec::new(),
-            sinks: Vec::new(),
-        }
-    }
-}
-
-impl Stimulus {
-    /// Adds a stream into the model.
-    #[must_use]
-    pub fn source(mut self, stream: &str, pattern: Pattern, frames: impl IntoIterator<Item = Frame>) -> Self {
-        let frames = frames.into_iter().collect();
-        self.sources.push(SourceStimulus {
-            stream: stream.to_owned(),
-            pattern,
-            user_last_only: false,
-            frames,
-        });
-        self
-    }
-
-    /// Adds a stream out of the model.
-    #[must_use]
-    pub fn sink(mut self, stream: &str, pattern: Pattern, checks: SinkChecks) -> Self {
-        self.sinks.push(SinkStimulus {
-            stream: stream.to_owned(),
-            pattern,
-            checks,
-            expected_frames: None,
-        });
-        self
-    }
-
-    /// Sets an input that is no stream, from the reset on.
-    #[must_use]
-    pub fn input(mut self, port: &str, value: u64) -> Self {
-        self.inputs.push(InputValue {
-            port: port.to_owned(),
-            cycle: 0,
-            value,
-            increment: 0,
-        });
-        self
-    }
-
-    /// Sets an input that is no stream at `cycle`; it then grows by `increment` in each cycle (a clock of nanoseconds).
-    #[must_use]
-    pub fn input_at(mut self, port: &str, cycle: u64, value: u64, increment: u64) -> Self {
-        self.inputs.push(InputValue {
-            port: port.to_owned(),
-            cycle,
-            value,
-            increment,
-        });
-        self
-    }
-}
-
-/// A value of an input that is no stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InputValue {
-    /// The input.
-    pub port: String,
-    /// From this cycle on; 0: from the reset on.
-    #[serde(default)]
-    pub cycle: u64,
-    /// The value.
-    pub value: u64,
-    /// What is added in each later cycle, until another value is set.
-    #[serde(default)]
-    pub increment: u64,
-}
-
-/// A stream into the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceStimulus {
-    /// Prefix of its ports, such as `s_axis`.
-    pub stream: String,
-    /// When a beat is offered.
-    #[serde(default)]
-    pub pattern: Pattern,
-    /// `tuser` has its value in the last beat of a frame only, and noise before; otherwise in each beat.
-    #[serde(default)]
-    pub user_last_only: bool,
-    /// What is sent.
-    pub frames: Vec<Frame>,
-}
-
-/// A stream out of the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SinkStimulus {
-    /// Prefix of its ports, such as `m_axis`.
-    pub stream: String,
-    /// When a beat is accepted.
-    #[serde(default)]
-    pub pattern: Pattern,
-    /// What is checked.
-    #[serde(default)]
-    pub checks: SinkChecks,
-    /// Frames that must come; the run waits for them. Otherwise it ends when nothing moves.
-    #[serde(default)]
-    pub expected_frames: Option<usize>,
-}
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,68 +38,6 @@ impl Default for Limits {
             most_clocks: 50_000_000,
         }
     }
-}
-
-/// What came out of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Clocks since the end of the reset.
-    pub cycles: u64,
-    /// Streams into the model.
-    pub sources: Vec<SourceOutcome>,
-    /// Streams out of the model.
-    pub sinks: Vec<SinkOutcome>,
-    /// Outputs whose name starts with `count_` at the end; the names are without it.
-    pub counters: BTreeMap<String, u64>,
-}
-
-impl Outcome {
-    /// The frames that came out of a stream; none for a stream that is not there.
-    #[must_use]
-    pub fn received(&self, stream: &str) -> &[Received] {
-        self.sinks
-            .iter()
-            .find(|sink| sink.stream == stream)
-            .map_or(&[], |sink| &sink.frames)
-    }
-
-    /// When the frames of a stream into the model were accepted; none for a stream that is not there.
-    #[must_use]
-    pub fn accepted(&self, stream: &str) -> &[Timing] {
-        self.sources
-            .iter()
-            .find(|source| source.stream == stream)
-            .map_or(&[], |source| &source.accepted)
-    }
-
-    /// The cycles in which the beats of a stream out of the model were accepted, with [`SinkChecks::record_beats`].
-    #[must_use]
-    pub fn beat_cycles(&self, stream: &str) -> &[u64] {
-        self.sinks
-            .iter()
-            .find(|sink| sink.stream == stream)
-            .map_or(&[], |sink| &sink.beat_cycles)
-    }
-}
-
-/// A stream into the model, after a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceOutcome {
-    /// Prefix of its ports.
-    pub stream: String,
-    /// When each frame was accepted, in their order.
-    pub accepted: Vec<Timing>,
-}
-
-/// A stream out of the model, after a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SinkOutcome {
-    /// Prefix of its ports.
-    pub stream: String,
-    /// The frames, in their order.
-    pub frames: Vec<Received>,
-    /// The cycle of each beat, where [`SinkChecks::record_beats`] is on.
-    pub beat_cycles: Vec<u64>,
 }
 
 /// Why a run failed.
@@ -260,68 +78,6 @@ pub enum BenchError {
         /// What it found.
         message: String,
     },
-}
-
-/// What an agent may do in answer to what comes out.
-#[derive(Debug)]
-pub struct Answer<'a> {
-    /// The present cycle.
-    pub cycle: u64,
-    sources: &'a mut [Source],
-    record: &'a mut Vec<(usize, Frame)>,
-    inputs: &'a mut Vec<InputValue>,
-}
-
-impl Answer<'_> {
-    /// Sends a frame on a stream into the model, behind what is already there, at the earliest in the next cycle. (A later
-    /// [`Frame::not_before`] delays it and what comes behind it.)
-    ///
-    /// # Errors
-    /// There is no such source in the stimulus, or it cannot send the frame.
-    pub fn send(&mut self, stream: &str, mut frame: Frame) -> Result<(), SetupError> {
-        frame.not_before = frame.not_before.max(self.cycle + 1);
-        let Some(index) = self.sources.iter().position(|source| source.name == stream) else {
-            let names: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
-            return Err(SetupError::NoSource {
-                stream: stream.to_owned(),
-                available: names.join(", "),
-            });
-        };
-        self.sources[index].push(frame.clone())?;
-        self.record.push((index, frame));
-        Ok(())
-    }
-
-    /// Sets an input that is no stream so many clocks from now, at least 1. A port that is not there ends the run.
-    pub fn set_after(&mut self, clocks: u64, port: &str, value: u64) {
-        self.inputs.push(InputValue {
-            port: port.to_owned(),
-            cycle: self.cycle + clocks.max(1),
-            value,
-            increment: 0,
-        });
-    }
-}
-
-/// Reacts to what comes out: a memory, a peer.
-pub trait Agent {
-    /// A frame came out of a stream.
-    ///
-    /// # Errors
-    /// What is wrong with it; the run ends.
-    fn on_frame(&mut self, answer: &mut Answer<'_>, stream: &str, frame: &Received) -> Result<(), String>;
-}
-
-impl Agent for () {
-    fn on_frame(&mut self, _: &mut Answer<'_>, _: &str, _: &Received) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-impl<F: FnMut(&mut Answer<'_>, &str, &Received) -> Result<(), String>> Agent for F {
-    fn on_frame(&mut self, answer: &mut Answer<'_>, stream: &str, frame: &Received) -> Result<(), String> {
-        self(answer, stream, frame)
-    }
 }
 
 /// One in so many cycles (by chance) is used to try whether a `tvalid` depends on its `tready`.

@@ -6,7 +6,8 @@
 //!
 //! What is declared here carries the caller's line. Closures do not pass that line on, so loops do the work.
 
-use crate::module::{InstanceHandle, Module};
+use crate::instance::InstanceHandle;
+use crate::module::Module;
 use crate::shape::cat_lsb_first;
 use crate::signal::Signal;
 

@@ -5,8 +5,9 @@
 
 use crate::check::{self, DesignError};
 use crate::context::{UNDRIVEN, fail};
+use crate::definition::Definition;
 use crate::ir::{Kind, NodeId, Statement};
-use crate::module::{Definition, Module};
+use crate::module::Module;
 use crate::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::Location;
