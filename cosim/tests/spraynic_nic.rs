@@ -7,6 +7,8 @@
 mod latency;
 #[path = "spraynic_nic/random.rs"]
 mod random;
+#[path = "spraynic_nic/targets.rs"]
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -145,6 +147,52 @@ fn loss_is_made_good() {
             }
         }
     }
+}
+
+/// Four NICs, two of them Verilated, a queue pair between any two: both sides busy with everything, on paths that lose frames.
+#[test]
+fn four_nics_talk_each_with_each() {
+    let Some(model) = model() else { return };
+    let pairs = (0..4).flat_map(|a| (a + 1..4).map(move |b| [a, b]));
+    let queue_pairs: Vec<QueuePairSpec> = pairs
+        .enumerate()
+        .map(|(place, nics)| QueuePairSpec {
+            nics,
+            policy: if place % 2 == 0 { Policy::Adaptive } else { Policy::Reps },
+            ooo_threshold: 64,
+            base_rtt_ns: 10_000,
+            timeout_ns: 300_000,
+            ..queue_pair(WireProfile::Solar)
+        })
+        .collect();
+    let count = queue_pairs.len();
+    let messages = (0..count * 2 * Operation::ALL.len()).map(|number| MessageSpec {
+        queue_pair: number % count,
+        side: number / count % 2,
+        ..message(Operation::ALL[number / (2 * count)], 1_000 + 777 * (number as u32 % 13))
+    });
+    let scenario = Scenario {
+        nics: 4,
+        paths: equal_paths(
+            4,
+            &PathSpec {
+                loss_ppm: 40_000,
+                ..PathSpec::default()
+            },
+        ),
+        messages: messages.collect(),
+        queue_pairs,
+        ..small()
+    };
+    let kinds = [Kind::Verilated, Kind::Verilated, Kind::Golden, Kind::Golden];
+    let nics = Nics::new(&kinds, Some(model.clone()));
+    let make = |nic: usize, config: &_, memory| nics.make(nic, config, memory);
+    let good = check(&scenario, Property::Delivery, make, None).unwrap_or_else(|failure| panic!("{failure}"));
+    let again: Vec<u64> = good.activity.iter().map(|activity| activity.sent_again).collect();
+    assert!(
+        again[..2].iter().all(|count| *count > 0),
+        "four percent are lost: {again:?}"
+    );
 }
 
 /// Work requests by rings in memory and doorbells, for a part of all scenarios: nothing else changes.

@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod shrink;
 #[cfg(feature = "strategies")]
 pub mod strategy;
+pub mod targets;
 mod time;
 pub mod trace;
 mod world;

@@ -217,6 +217,12 @@ impl VerilatedDevice {
         self.counters.values(&self.simulation)
     }
 
+    /// Bytes of payload that it wrote into memory, those of responses among them.
+    #[must_use]
+    pub fn payload_bytes(&self) -> u64 {
+        self.ports[0].written()
+    }
+
     /// Frames that came in and left so far, in the order of their clocks, where [`Options::frame_times`] is set.
     #[must_use]
     pub fn frame_times(&self) -> &[FrameTime] {

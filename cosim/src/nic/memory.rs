@@ -226,6 +226,8 @@ struct Writes {
     answers: VecDeque<(u64, u64)>,
     taking: bool,
     offering: bool,
+    /// Bytes that were written.
+    written: u64,
 }
 
 /// Beats that wait for their address.
@@ -251,6 +253,7 @@ impl Writes {
             answers: VecDeque::new(),
             taking: false,
             offering: false,
+            written: 0,
         })
     }
 
@@ -317,6 +320,7 @@ impl Writes {
                 ));
             }
             self.refused |= !store(memory, burst.address, &beat);
+            self.written += u64::from(beat.strobes.count_ones());
             burst.address += beat_bytes as u64;
             burst.beats -= 1;
             if burst.beats == 0 {
@@ -409,6 +413,11 @@ impl MemoryPort {
                 .writes
                 .as_ref()
                 .is_none_or(|writes| writes.bursts.is_empty() && writes.beats.is_empty() && writes.answers.is_empty())
+    }
+
+    /// Bytes that were written.
+    pub(super) fn written(&self) -> u64 {
+        self.writes.as_ref().map_or(0, |writes| writes.written)
     }
 
     pub(super) fn drive(&mut self, simulation: &mut Simulation, memory: &[u8], number: u64) {

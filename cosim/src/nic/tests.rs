@@ -235,6 +235,11 @@ fn memory_is_written_where_strobes_say_and_refuses_what_is_beyond_it() {
     }
     assert!(port.is_idle() && writes.is_idle() && beats.peek().is_none());
     assert_eq!(answers, [0, 0, 0, 1]);
+    assert_eq!(
+        port.written(),
+        1 + 200 + 63 + 12,
+        "bytes, those that were refused among them"
+    );
     assert_eq!(memory, expected);
 }
 
