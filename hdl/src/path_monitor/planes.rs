@@ -142,7 +142,7 @@ pub(super) fn planes<'a>(
     current.skip.ignore();
 
     // Tables: entropy values, planes, who sent last.
-    let moved_place = m.reg("moved_place", 8).doc("backup that moves");
+    let moved_place = m.wire("moved_place", 8).doc("backup that moves");
     let reads_moved = is_step(4);
     let entropies = m
         .memory("entropies", sets.paths(), 32)
@@ -204,30 +204,38 @@ pub(super) fn planes<'a>(
         step.set_lit(3);
     });
 
-    // Step 3: is there one too few, or one too many? Step 4: it moves.
+    // Step 3: is there one too few, or one too many, and which would move? Step 4: it moves.
     let wants = counts_2.in_use.lt(counts_2.wanted) & idle_2.any();
     let spares = counts_2.in_use.gt(counts_2.wanted);
     let to_use = m.reg("to_use", 1).doc("the backup goes into use");
     let moves = m.reg("backup_moves", 1);
-    let moved = m.reg("moved_one_hot", width);
-    let candidates = wants.mux(idle_2, active_2);
-    let first = lowest(candidates);
-    let port = sets.port_of(current.place);
     m.when(is_step(3), || {
         to_use.set(wants);
         moves.set(wants | spares);
-        moved.set(first.gate(wants | spares));
-        moved_place.set(sets.place(encode(first), port));
         step.set_lit(4);
     });
+    let port = sets.port_of(current.place);
+    // The registers take these in each clock: what stands in them in step 4 is of step 3, and `idle` and `active` do not change until step 2.
+    let lowest_of = |name: &str, role: Signal<'a>| {
+        let first = lowest(role);
+        let place = sets.place(encode(first), port);
+        (
+            first.delayed(&format!("lowest_{name}")),
+            place.delayed(&format!("lowest_{name}_place")),
+        )
+    };
+    let (lowest_idle, idle_place) = lowest_of("idle", idle_2);
+    let (lowest_active, active_place) = lowest_of("active", active_2);
+    let goes_back = moves & !to_use;
+    moved_place.set(to_use.mux(idle_place, active_place));
     let next = cat_lsb_first(&[
         counts_2.wanted,
         moves.mux(
             to_use.mux(counts_2.in_use + m.lit(1, 9), counts_2.in_use - m.lit(1, 9)),
             counts_2.in_use,
         ),
-        to_use.mux(idle_2 & !moved, idle_2 | moved),
-        to_use.mux(active_2 | moved, active_2 & !moved),
+        (idle_2 & !lowest_idle.gate(to_use)) | lowest_active.gate(goes_back),
+        (active_2 | lowest_idle.gate(to_use)) & !lowest_active.gate(goes_back),
     ]);
     let plane_bits = sets.plane_index(m.lit(0, set_bits), m.lit(0, sets.port_bits())).width();
     table.write(
