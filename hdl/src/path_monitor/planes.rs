@@ -215,7 +215,7 @@ pub(super) fn planes<'a>(
         step.set_lit(4);
     });
     let port = sets.port_of(current.place);
-    // The registers take these in each clock: what stands in them in step 4 is of step 3, and `idle` and `active` do not change until step 2.
+    // Both answers are sought before it is known which is wanted. `idle` and `active` stand still from step 3 on, and so do these from step 4 on.
     let lowest_of = |name: &str, role: Signal<'a>| {
         let first = lowest(role);
         let place = sets.place(encode(first), port);
