@@ -107,7 +107,8 @@ pub(super) fn feedback<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a
         from(receive, "m_axis_feedback"),
         &["feedback", "feedback_of_requester", "feedback_of_probes"],
     );
-    stream_fifo::buffer(m, "u_feedback_fifo", copies[0], FEEDBACK)
+    // A SACK that finds none before it is there at once: a retransmission waits for it.
+    stream_fifo::falling_through(m, "u_feedback_fifo", copies[0], FEEDBACK)
         .connect(into(blocks.at("send_retransmit_engine"), "s_axis_feedback"));
     let payload_in = |port: &str| AxiStream::into_instance(requester, port);
     let payload_out = |port: &str| AxiStream::from_instance(receive, port);
