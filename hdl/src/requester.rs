@@ -1,31 +1,33 @@
 //! `requester`: takes the responses to own READs and atomics, says where their payload goes and when each is done.
 //!
-//! It owns what responses each queue pair waits for. One operation (a context write, something to expect, or a response packet) is carried out at a
-//! time, in five clocks: its queue pair's state is read (1), the oldest entry of its ring (2), both are registered (3), it is judged (4), both are
-//! written back (5). Theory of operation: `docs/src/blocks/requester.md`.
+//! It owns what responses each queue pair waits for. An operation (a context write, something to expect, or a response packet) enters in each clock
+//! and is judged five clocks later. It never looks at payload. Theory of operation: `docs/src/blocks/requester.md`.
 
+mod expected;
+mod given;
 mod judge;
 mod operation;
 mod payload;
+mod places;
 
-use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
+use crate::state_table::{Stages, state_table};
 use crate::sweep;
+use expected::Ring;
+use given::Given;
 use judge::judge;
-use operation::{EXPECTED, Inputs, Operation};
+use operation::{Arrived, Inputs, Operation};
+use places::Advance;
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{
     CompletionStatus, Descriptor, ExpectedResponse, PacketContext, PayloadWrite, ReceivedPacket, ResponseDone,
     SendContext, SequencedPacket,
 };
-use spraynic_rtl::{AxiStream, Bundle, Context, Definition, Module, Stream, bundle};
+use spraynic_rtl::{AxiStream, Bundle, Context, Definition, Module, Signal, Stream, bundle};
 use spraynic_wire::{NakCode, Syndrome};
 
 /// Name of the block.
 pub const NAME: &str = "requester";
-
-/// Packets whose payload is decided on and has not left.
-const DECISIONS: u32 = 16;
 
 bundle! {
     /// What is known of a queue pair.
@@ -36,20 +38,23 @@ bundle! {
         mtu: 3, "path MTU code";
         head: 4, "place of the oldest entry in its ring";
         count: 5, "entries in its ring";
+        taken: 24, "packets of the oldest entry's response that have come";
     }
 }
 
-bundle! {
-    /// A READ or an atomic that waits for its response.
-    pub(crate) struct Expected {
-        slot: 8, "place of the request in the send queue";
-        atomic: 1, "an atomic";
-        fresh: 1, "no packet of its response has come";
-        psn: 24, "roce: PSN of the next packet";
-        left: 32, "bytes that are missing";
-        address: 64, "where the next payload goes";
-    }
+/// An operation in one stage of the pipeline.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    /// There is one, and its queue pair is in the table.
+    valid: Signal<'a>,
+    in_table: Signal<'a>,
+    /// Its queue pair's word in the table.
+    index: Signal<'a>,
+    operation: Operation<'a>,
 }
+
+/// Stages from the clock behind that in which an operation enters to that in which it is judged.
+const STAGES: usize = 5;
 
 /// The block for this configuration.
 #[must_use]
@@ -58,7 +63,7 @@ pub fn requester<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let queue_pairs = config.send_queue_pairs();
     let reads = config.send.reads;
     let m = context.module(&format!("{NAME}_w{width}_qp{queue_pairs}_r{reads}"));
-    m.doc("Takes the responses to own READs and atomics: says where their payload goes, and when each is done.\nOne operation at a time, in five clocks.");
+    m.doc("Takes the responses to own READs and atomics: says where their payload goes, and when each is done.\nAn operation enters in each clock and is judged five clocks later.");
     let inputs = Inputs {
         contexts: Stream::slave(
             m,
@@ -114,77 +119,82 @@ pub fn requester<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     );
     give_done(m, written, done);
 
-    // Step 0: an operation is taken when there is room for what it gives.
-    let index_bits = queue_pairs.trailing_zeros();
-    let sweep = sweep::after_reset(m, index_bits);
-    let step = m
-        .reg("step", 3)
-        .reset(0)
-        .doc("clock of the operation at hand; 0: there is none");
-    let write_valid = m.reg("write_valid", 1).reset(0);
-    let write_word = m.reg("write", PayloadWrite::width());
-    let decisions = Stream::wires(m, "decision", payload::Decision::packed_width());
-    let idle = (!step.any() & !sweep.active & !write_valid & decisions.ready).named("idle");
-    let arrived = operation::arrived(m, &inputs, idle);
-    let operation = Operation::regs(m, "operation");
-    m.when(arrived.valid, || operation.set(&arrived.operation));
-    m.when(arrived.valid, || step.set_lit(1))
-        .else_when(step.eq_lit(5), || step.set_lit(0))
-        .else_when(step.any(), || step.set(step + step.lit(1)));
+    // An operation enters when there is room for what it may give. Those in the first two stages stand while the second of them is held.
+    let sweep = sweep::after_reset(m, queue_pairs.trailing_zeros());
+    let given = Given::new(m);
+    let moves = m.wire("front_moves", 1);
+    let arrived = operation::arrived(m, &inputs, (moves & given.room & !sweep.active).named("may_enter"));
+    let stages = stages(m, &arrived, moves, queue_pairs);
 
-    // Step 1: the state comes out of its RAM, the ring is read at its oldest entry. Step 2: both are registered.
-    let states = m.memory("states", queue_pairs, State::packed_width());
-    let ring_bits = reads.trailing_zeros();
-    let ring = m.memory("ring", queue_pairs * reads, Expected::packed_width());
-    let read_state = states.read(arrived.valid, arrived.operation.qpn.part(0, index_bits));
-    let place = |index: spraynic_rtl::Signal<'a>, place: spraynic_rtl::Signal<'a>| {
-        if ring_bits == 0 {
-            place.ignore();
-            index
-        } else {
-            spraynic_rtl::cat(&[index, place.part(0, ring_bits)])
-        }
-    };
-    let index = operation.qpn.part(0, index_bits);
-    let state_1 = State::unpack(read_state);
-    let oldest = ring.read(step.eq_lit(1), place(index, state_1.head));
-    let state = State::regs(m, "state");
-    m.when(step.eq_lit(1), || state.set(&state_1));
-    let entry = Expected::regs(m, "entry");
-    m.when(step.eq_lit(2), || entry.set(&Expected::unpack(oldest)));
-
-    // Steps 3 and 4: the verdict; then both are written back. Step 5: what was counted and given.
-    let in_table = !(operation.qpn >> index_bits).any();
-    let verdict = judge(m, config, &operation, &state, &entry, in_table, step.eq_lit(3));
-    let writes_back = (step.eq_lit(4) & in_table).named("writes_back");
-    states.write(
-        sweep.active | writes_back,
-        sweep.active.mux(sweep.index, index),
-        verdict.state.pack().gate(!sweep.active),
+    // Stage 2: the ring is read at the oldest entry. Stages 3 and 4: state and entry come. Stage 5: judgement. Stage 6: what it gives.
+    let advance = Advance::regs(m, "advanced");
+    let entering = arrived.operation.qpn.part(0, queue_pairs.trailing_zeros());
+    let index = m.reg("advanced_index", entering.width());
+    let place = places::places(m, reads, &stages, (moves, entering), (advance, index), sweep);
+    let table = state_table(
+        m,
+        "states",
+        (queue_pairs, State::packed_width()),
+        Stages {
+            valid: [2, 3, 4].map(|stage: usize| stages[stage].valid & stages[stage].in_table),
+            index: [2, 3, 4].map(|stage: usize| stages[stage].index),
+            advance: m.high(),
+        },
+        sweep,
     );
-    let is_expected = operation.kind.eq_lit(EXPECTED);
-    let tail = (state.head + state.count.part(0, 4)).named("tail");
-    ring.write(
-        writes_back & verdict.stores,
-        place(index, is_expected.mux(tail, state.head)),
-        verdict.entry.pack(),
-    );
-    let gives = (step.eq_lit(4) & verdict.taken).named("gives");
-    m.when(gives, || {
-        write_valid.set_lit(1);
-        write_word.set(verdict.write);
-    })
-    .else_when(writes.ready, || write_valid.set_lit(0));
-    writes.valid.set(write_valid);
-    writes.data.set(write_word);
-    decisions.valid.set(step.eq_lit(4) & verdict.decides);
-    decisions.data.set(verdict.decision.pack());
-    payload::payload(m, sources, decisions, DECISIONS, payload_out);
-
-    for (name, doc, event) in verdict.counters {
-        count_when(m, Counter(name, doc), step.eq_lit(4) & event);
-    }
+    let state = State::unpack(table.word).named("state");
+    let ring = Ring::new(m, queue_pairs, reads);
+    let found = ring.find(&stages[1], place, &stages[3].operation);
+    let judged = &stages[4];
+    let verdict = judge(m, reads, judged, &state, &found);
+    table.next.set(verdict.state.pack());
+    advance.set(&Advance {
+        valid: verdict.advances,
+        head: verdict.state.head,
+    });
+    index.set(judged.index);
+    ring.store(judged, &state, verdict.stores);
+    given.give(&judged.operation, &state, &found, &verdict, writes);
+    given.payload(sources, payload_out);
     m.finish()
+}
+
+/// The pipeline's registers.
+fn stages<'a>(m: Module<'a>, arrived: &Arrived<'a>, moves: Signal<'a>, queue_pairs: u32) -> Vec<Stage<'a>> {
+    let index_bits = queue_pairs.trailing_zeros();
+    let mut before = (arrived.valid, arrived.operation);
+    let mut in_table = None;
+    let mut stages = vec![];
+    for number in 1..=STAGES {
+        let valid = m.reg(&format!("valid_{number}"), 1).reset(0);
+        let operation = Operation::regs(m, &format!("operation_{number}"));
+        if number <= 2 {
+            m.when(moves, || {
+                valid.set(before.0);
+                operation.set(&before.1);
+            });
+        } else {
+            valid.set(if number == 3 { before.0 & moves } else { before.0 });
+            operation.set(&before.1);
+        }
+        before = (valid, operation);
+        let known = match in_table {
+            None => !(operation.qpn >> index_bits).any(),
+            Some(known) => {
+                let register = m.reg(&format!("in_table_{number}"), 1);
+                m.when(if number == 2 { moves } else { m.high() }, || register.set(known));
+                register
+            }
+        };
+        in_table = Some(known);
+        stages.push(Stage {
+            valid,
+            in_table: known,
+            index: operation.qpn.part(0, index_bits),
+            operation,
+        });
+    }
+    stages
 }
 
 /// What `payload_writer` answers is the end of a READ or an atomic.

@@ -66,7 +66,12 @@ pub fn buffer<'a>(m: Module<'a>, name: &str, stream: Stream<'a>, depth: u32) -> 
 
 /// As [`buffer`], with the count of words inside.
 #[track_caller]
-fn buffer_counted<'a>(m: Module<'a>, name: &str, stream: Stream<'a>, depth: u32) -> (Stream<'a>, Signal<'a>) {
+pub(crate) fn buffer_counted<'a>(
+    m: Module<'a>,
+    name: &str,
+    stream: Stream<'a>,
+    depth: u32,
+) -> (Stream<'a>, Signal<'a>) {
     let instance = m.instance(name, stream_fifo(m.context(), stream.data.width(), depth));
     stream.connect(Stream::into_instance(instance, "s_axis"));
     (Stream::from_instance(instance, "m_axis"), instance.output("count"))

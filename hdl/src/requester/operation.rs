@@ -15,9 +15,12 @@ pub(super) const EXPECTED: u32 = 1;
 /// Kind: a response packet.
 pub(super) const RESPONSE: u32 = 2;
 
+/// Bytes of an atomic.
+pub(super) const ATOMIC_BYTES: u32 = 8;
+
 bundle! {
     /// An operation. The fields behind `qpn` mean something for their kind alone.
-    pub(super) struct Operation {
+    pub(crate) struct Operation {
         kind: 2, "0 a context write, 1 something to expect, 2 a response packet";
         qpn: 24, "queue pair number";
         roce: 1, "context: the profile is roce. Packet: it is feedback";
@@ -25,12 +28,17 @@ bundle! {
         mtu: 3, "context: MTU code";
         slot: 8, "expected: slot";
         atomic: 1, "expected: an atomic";
-        address: 64, "expected: address";
-        bytes: 32, "expected: length";
+        value: 64, "expected: address. Packet: the value of an atomic, byte 0 in the low bits as memory gets it";
+        bytes: 32, "expected: length. Packet: bytes of payload";
         opcode: 8, "packet: BTH opcode";
         psn: 24, "packet: BTH PSN; expected: first PSN";
-        length: 13, "packet: bytes of payload";
-        original: 64, "packet: the value of an atomic, byte 0 in the low bits as memory gets it";
+    }
+}
+
+impl<'a> Operation<'a> {
+    /// Bytes of a packet's payload.
+    pub(super) fn length(&self) -> Signal<'a> {
+        self.bytes.part(0, 13)
     }
 }
 
@@ -48,8 +56,8 @@ pub(super) struct Arrived<'a> {
     pub(super) operation: Operation<'a>,
 }
 
-/// Takes one operation when `idle`. Packets of both profiles take turns.
-pub(super) fn arrived<'a>(m: Module<'a>, inputs: &Inputs<'a>, idle: Signal<'a>) -> Arrived<'a> {
+/// Takes one operation where it `may_enter`. Packets of both profiles take turns.
+pub(super) fn arrived<'a>(m: Module<'a>, inputs: &Inputs<'a>, may_enter: Signal<'a>) -> Arrived<'a> {
     let Inputs {
         contexts,
         expected,
@@ -73,12 +81,12 @@ pub(super) fn arrived<'a>(m: Module<'a>, inputs: &Inputs<'a>, idle: Signal<'a>) 
 
     let last_was_roce = m.reg("last_was_roce", 1).reset(0).doc("the last packet was feedback");
     let offered = (feedback.valid & is_response).named("feedback_offered");
-    let packets = (idle & !contexts.valid & !expected.valid).named("packets_may_enter");
+    let packets = (may_enter & !contexts.valid & !expected.valid).named("packets_may_enter");
     let takes_roce = (packets & offered & !(sequenced.valid & last_was_roce)).named("takes_roce");
     let takes_solar = (packets & sequenced.valid & !takes_roce).named("takes_solar");
     m.when(takes_roce | takes_solar, || last_was_roce.set(takes_roce));
-    contexts.ready.set(idle);
-    expected.ready.set(idle & !contexts.valid);
+    contexts.ready.set(may_enter);
+    expected.ready.set(may_enter & !contexts.valid);
     sequenced.ready.set(takes_solar);
     feedback.ready.set(!is_response | takes_roce);
 
@@ -105,12 +113,10 @@ pub(super) fn arrived<'a>(m: Module<'a>, inputs: &Inputs<'a>, idle: Signal<'a>) 
         mtu,
         slot: wanted.get("slot"),
         atomic: wanted.get("atomic"),
-        address: wanted.get("address"),
-        bytes: wanted.get("length"),
+        value: takes_expected.mux(wanted.get("address"), original),
+        bytes: takes_expected.mux(wanted.get("length"), either("payload_length").zero_extend(32)),
         opcode: either("opcode"),
         psn: takes_expected.mux(wanted.get("psn"), either("psn")),
-        length: either("payload_length"),
-        original,
     };
     Arrived {
         valid: (takes_context | takes_expected | takes_solar | takes_roce).named("arrived"),

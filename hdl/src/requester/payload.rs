@@ -1,7 +1,7 @@
 //! Payload as it was decided: from which source it comes, whether it is kept, or the value of an atomic in its place.
 
 use super::{AxiStream, Module, Stream};
-use crate::{skid_buffer, stream_fifo};
+use crate::skid_buffer;
 use spraynic_rtl::{Bundle, bundle};
 
 bundle! {
@@ -14,15 +14,8 @@ bundle! {
     }
 }
 
-/// Moves payload packet by packet, in the order of the decisions.
-pub(super) fn payload<'a>(
-    m: Module<'a>,
-    sources: [AxiStream<'a>; 2],
-    decisions: Stream<'a>,
-    depth: u32,
-    output: AxiStream<'a>,
-) {
-    let queue = stream_fifo::buffer(m, "u_decisions", decisions, depth);
+/// Moves payload packet by packet, in the order of the decisions in `queue`.
+pub(super) fn payload<'a>(m: Module<'a>, sources: [AxiStream<'a>; 2], queue: Stream<'a>, output: AxiStream<'a>) {
     let decision = Decision::unpack(queue.data);
     let [solar, roce] = sources;
     let (width, bytes) = (solar.data.width(), solar.keep.width());
