@@ -17,16 +17,21 @@ use spraynic_cosim::{
     Bench, Case, Expectation, Limits, ModelSource, Outcome, Pattern, Property, PropertyError, SharedModel, Simulation,
     Trial,
 };
-use spraynic_wire::{CcState, Header, Opcode, Psn, Seth};
+use spraynic_wire::{CcState, Header, NackReason, Neth, Opcode, Psn, Seth};
 
 static MODEL: SharedModel = SharedModel::new(source);
 
-/// Clocks of a SACK, whatever it acknowledges.
-const SACK_CLOCKS: u64 = 20;
-/// Clocks for each packet that it acknowledges.
-const PACKET_CLOCKS: u64 = 7;
+/// Clocks of a SACK that acknowledges so many packets in order, one SACK after the other: those of the table in the documentation.
+const SACK_CLOCKS: [(u32, u64); 4] = [(1, 8), (4, 11), (16, 33), (64, 141)];
+/// Hundredths of clocks for each packet that is sent and acknowledged, in SACKs of so many.
+const PACKET_CLOCKS: [(u32, u64); 3] = [(1, 815), (4, 370), (16, 257)];
 /// Clocks from a SACK that shows one packet more to the Resend of the packet that is thereby lost.
-const RESEND_CLOCKS: u64 = 34;
+const RESEND_CLOCKS: u64 = 13;
+/// Likewise from a NACK.
+const NACK_CLOCKS: u64 = 3;
+/// Clocks of a packet that was sent of another queue pair than the one before, and of one that was sent again.
+const OTHER_CLOCKS: u64 = 3;
+const AGAIN_CLOCKS: u64 = 4;
 
 const LIMITS: Limits = Limits {
     quiet_clocks: 3_500,
@@ -177,6 +182,15 @@ fn sack(cumulative: u32, beyond: u64) -> Event {
     ))
 }
 
+fn nack(psn: u32) -> Event {
+    let neth = Neth {
+        reason: NackReason::Trimmed,
+        nack_psn: Psn::new(psn),
+        ..Neth::default()
+    };
+    Event::Feedback(network::packet(1, Opcode::NACK, 0, &[&neth.to_bytes()]))
+}
+
 /// Clocks from acceptance of the first to that of the last of so many.
 fn clocks(outcome: &Outcome, stream: &str, from: usize) -> u64 {
     let accepted = outcome.accepted(stream);
@@ -194,19 +208,38 @@ fn packets_of_one_queue_pair_are_taken_one_a_clock() {
 }
 
 #[test]
-fn a_sack_in_order_takes_some_clocks_and_some_for_each_packet() {
-    for (each, most) in [
-        (1, SACK_CLOCKS + PACKET_CLOCKS),
-        (4, SACK_CLOCKS + 4 * PACKET_CLOCKS),
-        (16, SACK_CLOCKS + 16 * PACKET_CLOCKS),
-    ] {
+fn a_sack_in_order_takes_the_clocks_of_the_table() {
+    let measured = SACK_CLOCKS.map(|(each, _)| {
         let mut events = vec![open()];
         events.extend((0..128).map(|psn| (400, sent(psn, 8))));
         events.extend((0..128 / each).map(|index| (1_000, sack(each * (index + 1) - 1, 0))));
         events.push(closed(8_000));
-        let Some((outcome, _)) = run(events) else { return };
-        let taken = clocks(&outcome, "s_axis_feedback", 0) / u64::from(128 / each - 1);
-        assert!(taken <= most, "{each} packets a SACK: {taken} clocks");
+        let (outcome, _) = run(events)?;
+        let count = u64::from(128 / each - 1);
+        Some((each, clocks(&outcome, "s_axis_feedback", 0).div_ceil(count)))
+    });
+    if let [Some(_), ..] = measured {
+        assert_eq!(measured, SACK_CLOCKS.map(Some));
+    }
+}
+
+/// Packets go on to be sent while those before are acknowledged.
+#[test]
+fn a_packet_costs_the_clocks_of_the_table() {
+    let measured = PACKET_CLOCKS.map(|(each, _)| {
+        let mut events = vec![open()];
+        events.extend((0..64).map(|psn| (400, sent(psn, 8))));
+        events.extend((64..128).map(|psn| (1_000, sent(psn, 8))));
+        events.extend((0..64 / each).map(|index| (1_000, sack(each * (index + 1) - 1, 0))));
+        events.push(closed(8_000));
+        let (outcome, given) = run(events)?;
+        assert_eq!(given.resends.len(), 0);
+        let first = outcome.accepted("s_axis_sent")[64].last_cycle;
+        let last = outcome.received("m_axis_progress").last()?.last_cycle;
+        Some((each, (last - first) * 100 / 64))
+    });
+    if let [Some(_), ..] = measured {
+        assert_eq!(measured, PACKET_CLOCKS.map(Some));
     }
 }
 
@@ -217,11 +250,37 @@ fn a_loss_is_told_so_many_clocks_behind_its_sack() {
     // 0 is lost; 4 was sent later by the same path.
     events.push((1_000, sack(0xFF_FFFF, 0b1110)));
     events.push((2_000, sack(0xFF_FFFF, 0b1_1110)));
+    events.push((3_000, nack(7)));
     events.push(closed(4_000));
     let Some((outcome, given)) = run(events) else { return };
-    assert_eq!(given.resends.len(), 1);
-    let latency = outcome.received("m_axis_resend")[0].last_cycle - outcome.accepted("s_axis_feedback")[1].last_cycle;
-    assert_eq!(latency, RESEND_CLOCKS);
+    let lost: Vec<_> = given.resends.iter().map(|resend| resend.psn).collect();
+    assert_eq!(lost, [0, 7]);
+    let latency = |index: usize| {
+        let told = outcome.received("m_axis_resend")[index].last_cycle;
+        told - outcome.accepted("s_axis_feedback")[index + 1].last_cycle
+    };
+    assert_eq!([latency(0), latency(1)], [RESEND_CLOCKS, NACK_CLOCKS]);
+}
+
+/// Queue pairs take turns; then packets are sent again.
+#[test]
+fn a_packet_sent_out_of_plain_order_takes_the_clocks_of_the_table() {
+    let other = |event: Event| match event {
+        Event::Sent(packet) => Event::Sent(SentPacket { qpn: 2, ..packet }),
+        Event::Context(context) => Event::Context(SendContext { qpn: 2, ..context }),
+        event => event,
+    };
+    let mut events = vec![open(), (0, other(open().1))];
+    for psn in 0..32 {
+        events.push((400, sent(psn, 8)));
+        events.push((400, other(sent(psn, 8))));
+    }
+    events.extend((0..32).map(|psn| (1_000, other(sent(psn, 8)))));
+    events.push(closed(4_000));
+    let Some((outcome, _)) = run(events) else { return };
+    let accepted = outcome.accepted("s_axis_sent");
+    let clocks = |from: usize, to: usize| (accepted[to].last_cycle - accepted[from].last_cycle) / (to - from) as u64;
+    assert_eq!([clocks(2, 62), clocks(65, 95)], [OTHER_CLOCKS, AGAIN_CLOCKS]);
 }
 
 /// The scenarios of the comparison reach everything that is counted.

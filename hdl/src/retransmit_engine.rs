@@ -4,15 +4,19 @@
 //! packet of that space passes by in one clock. It never holds payload, and never chooses a path. Theory of operation:
 //! `docs/src/blocks/retransmit_engine.md`.
 
+mod acknowledged;
 mod arrivals;
 mod bits;
 mod engine;
 mod evidence;
+mod head;
 mod layout;
 mod operation;
 mod others;
 mod output;
+mod registers;
 mod roce;
+mod step;
 mod tables;
 mod turn;
 
@@ -25,8 +29,9 @@ use spraynic_rtl::{Context, Definition, Stream};
 
 use crate::counter::{Counter, count_when};
 use crate::sweep;
-use engine::{Engine, Step};
+use engine::Engine;
 use layout::Sizes;
+use step::Step;
 
 /// Name of the block.
 pub const NAME: &str = "retransmit_engine";
@@ -135,8 +140,9 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
             .write(qpn, m.lit(0, engine.tables.queue_pairs.word.width()));
     });
     let due = turn::timers(&engine, time, sweep.active);
-    turn::turn(&engine, ports, &due, time, may_go, room.resends);
     m.when(may_go, || {
+        let stalls = engine.acknowledged();
+        engine.move_base();
         m.switch(engine.step, |switch| {
             for step in Step::ALL
                 .into_iter()
@@ -144,25 +150,23 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
             {
                 switch.case(step as u8, || match step {
                     Step::Idle => {}
+                    Step::Swap => engine.swap(&engine.op, engine.op.space),
                     Step::Load => engine.load(),
                     Step::Begin => engine.begin(),
                     Step::Check => engine.check(),
                     Step::WordRead => engine.word_read(),
-                    Step::Word => engine.word(),
-                    Step::Pick => engine.pick(),
-                    Step::Acknowledged => engine.acknowledged(),
-                    Step::Delivered => engine.delivered(),
-                    Step::Link => engine.link(),
-                    Step::Suspect => engine.suspect(),
-                    Step::AdvanceRead => engine.advance_read(),
+                    Step::Word => engine.asks.found.set_lit(1),
+                    Step::Pick => engine.pick(stalls),
                     Step::Advance => engine.advance(),
-                    Step::Advanced => engine.advanced(),
-                    Step::ForgetRead => engine.forget_read(),
-                    Step::Forget => engine.forget(),
-                    Step::Forgotten => engine.forgotten(),
+                    Step::HeadRead => engine.head_read(stalls),
+                    Step::HeadWord => engine.head_word(),
+                    Step::HeadMove => engine.head_move(),
+                    Step::HeadJudge => engine.head_judge(),
+                    Step::HeadOld => engine.head_old(),
                     Step::Lose => engine.lose(),
                     Step::Refused => engine.refused(),
                     Step::Sent => engine.sent(),
+                    Step::Again => engine.again(),
                     Step::Fire => engine.fire(),
                     Step::Probe => engine.probe(),
                     Step::Context => engine.context(),
@@ -173,11 +177,23 @@ pub fn retransmit_engine<'a>(context: &'a Context, config: &NicConfig) -> Defini
                     Step::RoceJudge => engine.roce_judge(),
                     Step::RoceRewind => engine.roce_rewind(),
                     Step::Delay => engine.delay(),
-                    Step::Settle => engine.settle(),
+                    Step::Settle => {
+                        engine.settle();
+                        engine.go(Step::Idle);
+                    }
                 });
             }
         });
+        m.when(engine.asks.word, || engine.ask_word());
+        m.when(engine.asks.found, || engine.word_found());
+        m.when(engine.asks.delay, || engine.work_out_delay());
+        m.when(engine.asks.settle, || engine.end_operation());
     });
+    turn::turn(&engine, ports, &due, time, may_go, room.resends);
+    m.assert(
+        "between_operations_no_packet_is_in_a_stage",
+        engine.step.ne_lit(Step::Idle as u8) | engine.stages.rest(),
+    );
     for (name, doc, event) in engine.counts.all() {
         count_when(m, Counter(name, doc), *event);
     }

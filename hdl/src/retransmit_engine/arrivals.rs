@@ -1,14 +1,16 @@
-//! Steps of a SACK or ACK: whether it is believed, what it acknowledges, what was sent earlier on the same paths, and how far the base moves.
+//! Steps of a SACK or ACK: whether it is believed, and the words of the bitmaps that it touches.
+//!
+//! What it acknowledges is marked word by word; `acknowledged.rs` looks at the single packets.
 
 use spraynic_config::descriptor::PathEventKind;
-use spraynic_rtl::{Bundle, Signal, cat};
+use spraynic_rtl::{Signal, cat};
 
 use super::bits;
-use super::engine::{Engine, Phase, Step};
-use super::layout::{Record, Sending};
+use super::engine::Engine;
+use super::step::{Phase, Step};
 
 impl<'a> Engine<'a> {
-    /// [`Step::Begin`] of a SACK or ACK: distances, and the record of the packet that it names.
+    /// [`Step::Begin`] of a SACK or ACK: distances, the record of the packet that it names, and the word in which the base stands.
     pub(super) fn begin_arrivals(&self) {
         let (op, space) = (&self.op, &self.space);
         let highest = op.first + op.last.zero_extend(24);
@@ -16,8 +18,9 @@ impl<'a> Engine<'a> {
         cumulative.set(op.psn - space.base);
         top.set(highest - space.base);
         generation.set(op.generation - space.base);
-        self.walk.turned.set(bits::rotated(op.bitmap, op.first.part(0, 6)));
         self.read_record(op.named);
+        self.walk.phase.set_lit(Phase::Acknowledge as u8);
+        self.asks.word.set_lit(1);
         self.go(Step::Check);
     }
 
@@ -29,17 +32,13 @@ impl<'a> Engine<'a> {
         let beyond_done = psn - space.done;
         let of_ack = op.ack & !op.sack;
         let believed_sack = self.was_sent(cumulative)
-            & (!op.bitmap.any() | self.was_sent(top))
+            & (!op.turned.any() | self.was_sent(top))
             & (!op.counted | self.was_sent(generation));
         let believed = of_ack
             .mux(self.was_sent(psn - space.base), believed_sack)
             .named("believed");
         let stale = (of_ack & (beyond_done.msb() | (op.nak & !op.status.any()))).named("acknowledges_nothing");
 
-        // All up to the cumulative PSN, within what was sent.
-        let through = op.psn + m.lit(1, 24);
-        let ahead = !cumulative.msb();
-        walk.through.set(ahead.mux(through, space.base));
         let newer = op.generation - space.generation;
         let current = (op.sack & op.counted & !newer.msb()).named("is_current");
         walk.current.set(current);
@@ -60,6 +59,7 @@ impl<'a> Engine<'a> {
                     .set(op.probed & op.probe_id.eq(space.probes.zero_extend(16)));
             })
             .otherwise(|| {
+                let through = op.psn + m.lit(1, 24);
                 m.when(op.nak, || self.count("naks")).otherwise(|| self.count("acks"));
                 self.deed.progressed.set(through.ne(space.done));
                 space.done.set(through);
@@ -67,12 +67,7 @@ impl<'a> Engine<'a> {
                 self.deed.status.set(op.status);
             });
             m.when(current, || space.generation.set(op.generation));
-            m.when(ahead, || {
-                walk.phase.set_lit(Phase::Cumulative as u8);
-                walk.word_psn.set(self.word_of(space.base));
-                self.go(Step::WordRead);
-            })
-            .otherwise(|| self.to_bitmap());
+            self.asks.found.set_lit(1);
         });
     }
 
@@ -95,226 +90,158 @@ impl<'a> Engine<'a> {
         });
     }
 
-    fn to_bitmap(&self) {
-        self.m
-            .when(self.op.bitmap.any(), || {
-                self.walk.phase.set_lit(Phase::Bitmap as u8);
-                self.walk.word_psn.set(self.word_of(self.op.first));
-                self.go(Step::WordRead);
-            })
-            .otherwise(|| self.go(Step::AdvanceRead));
-    }
-
-    /// [`Step::WordRead`]: asks for a word, and works out which of its bits are meant.
+    /// [`Step::WordRead`].
     pub(super) fn word_read(&self) {
-        let (m, walk, space) = (self.m, &self.walk, &self.space);
-        self.read_bitmaps(walk.word_psn);
-        let is = |phase| self.is_phase(phase);
-        let start = bits::ones_since(walk.word_psn, space.base);
-        let alone = space.base + m.lit(1, 24);
-        let cumulative = is(Phase::Cumulative);
-        let end = cumulative
-            .mux(walk.through, is(Phase::LoseBase).mux(alone, space.next))
-            .named("range_end");
-        let range = start & !bits::ones_since(walk.word_psn, end);
-        let low = bits::ones_from(self.op.first.part(0, 6));
-        let (first, second) = (is(Phase::Bitmap), is(Phase::BitmapEnd));
-        let bitmap = walk.turned & first.mux(low, !low);
-        let (covers, covers_end) = (is(Phase::LoseCovered), is(Phase::LoseCoveredEnd));
-        let all = m.lit(u64::MAX, 64);
-        let covered = covers.mux(low, covers_end.mux(!low, all));
-        walk.mask.set(range & (first | second).mux(bitmap, covered));
-        self.go(Step::Word);
+        self.m.when(self.stages.rest(), || {
+            self.asks.word.set_lit(1);
+            self.go(Step::Word);
+        });
     }
 
-    /// [`Step::Word`].
-    pub(super) fn word(&self) {
-        let (m, walk, tables) = (self.m, &self.walk, &self.tables);
-        let is = |phase| self.is_phase(phase);
-        let acknowledges = is(Phase::Cumulative) | is(Phase::Bitmap) | is(Phase::BitmapEnd);
-        let (acked, lost) = (tables.acked.word, tables.lost.word);
+    /// Asks for a word of the bitmaps, and works out which of its bits are meant, of packets outstanding: those up to the cumulative PSN and in the bitmap;
+    /// those that a SACK covers; or all.
+    pub(super) fn ask_word(&self) {
+        let (m, op, walk, space) = (self.m, &self.op, &self.walk, &self.space);
+        let begins = self.step.eq_lit(Step::Begin as u8);
+        let of_base = self.word_of(space.base);
+        let word = begins.mux(of_base, walk.upcoming).named("asked_word_psn");
+        self.read_bitmaps(word);
+        walk.word_psn.set(word);
+
+        let [first, second] = self.bitmap_words();
+        let low = bits::ones_from(op.first.part(0, 6));
+        let is = |other: Signal<'a>| word.part(6, 18).eq(other.part(6, 18));
+        let covered = low.gate(is(first)) | (!low).gate(is(second));
+        let arrived = bits::ones_until(word, op.psn) | (op.turned & covered);
+        let sent = !bits::ones_since(word, space.next);
+        let behind = space.base.eq(op.psn + m.lit(1, 24)) & is(of_base);
+        let missing = covered | self.bit_of(space.base).gate(behind);
+        let meant = (begins | self.is_phase(Phase::Acknowledge))
+            .mux(arrived, self.is_phase(Phase::Timeout).mux(m.lit(u64::MAX, 64), missing));
+        // Whatever a SACK names: of PSNs half their range away only those that were sent are meant.
+        walk.mask.set(meant & sent & bits::ones_since(word, space.base));
+    }
+
+    /// PSNs of bit 0 of the two words in which the bitmap of a SACK stands.
+    fn bitmap_words(&self) -> [Signal<'a>; 2] {
+        let first = self.word_of(self.op.first);
+        [first, first + self.m.lit(64, 24)]
+    }
+
+    /// Whether a word is to be gone through behind the one that is, and which.
+    fn following_word(&self) -> (Signal<'a>, Signal<'a>) {
+        let (m, op, walk) = (self.m, &self.op, &self.walk);
+        let next = walk.word_psn + m.lit(64, 24);
+        let not_after = |other: Signal<'a>| !(other - next).msb();
+        let [first, second] = self.bitmap_words();
+        let low = bits::ones_from(op.first.part(0, 6));
+        let (loses, timeout) = (self.is_phase(Phase::Lose), self.is_phase(Phase::Timeout));
+        let last = timeout.mux(self.space.next - m.lit(1, 24), op.psn);
+        let [cumulative, ..] = walk.from_base;
+        let goes_on = !loses & (timeout | !cumulative.msb()) & not_after(last);
+        let to_first = !timeout & not_after(first) & (loses | (op.turned & low).any());
+        let to_second = !timeout & not_after(second) & (loses | (op.turned & !low).any());
+        let word = goes_on.mux(next, to_first.mux(first, second));
+        ((goes_on | to_first | to_second).named("word_follows"), word)
+    }
+
+    /// [`Step::Check`] of what is believed, and [`Step::Word`]: what of a word is new. What is acknowledged is neither lost nor suspect.
+    pub(super) fn word_found(&self) {
+        let (m, walk, tables, stages) = (self.m, &self.walk, &self.tables, &self.stages);
+        let (acknowledges, timeout) = (self.is_phase(Phase::Acknowledge), self.is_phase(Phase::Timeout));
+        let (acked, lost, suspect) = (tables.acked.word, tables.lost.word, tables.suspect.word);
+        m.assert(
+            "what_is_acknowledged_is_not_lost",
+            !self.asks.found | !(acked & (lost | suspect)).any(),
+        );
         let new = (walk.mask & !acked).named("newly_acknowledged");
-        let live = (walk.mask & !acked & !lost).named("live");
-        let holes = (live & tables.suspect.word).named("holes");
+        let live = (new & !lost).named("live");
+        let holes = (live & suspect).named("holes");
         let address = self.word_address(walk.word_psn);
-        let timeout = is(Phase::Timeout);
         let found = acknowledges.mux(new, timeout.mux(live, holes));
+        let (goes_on, upcoming) = self.following_word();
         walk.pending.set(found);
         walk.lost.set(lost);
+        walk.upcoming.set(upcoming);
+        walk.goes_on.set(goes_on);
+        let merged = acked | new;
+        stages.merged.set(merged);
         m.when(found.any(), || {
             m.when(acknowledges, || {
-                tables.acked.write(address, acked | new);
+                tables.acked.write(address, merged);
+                tables.lost.write(address, lost & !new);
+                self.write_suspect(walk.word_psn, suspect & !new);
+                stages.merged_valid.set(walk.word_psn.eq(self.word_of(self.space.base)));
                 self.deed.progressed.set_lit(1);
             })
             .else_when(!timeout, || tables.lost.write(address, lost | holes));
             self.go(Step::Pick);
         })
-        .otherwise(|| self.next_word());
+        .otherwise(|| self.to_following(goes_on));
     }
 
     /// [`Step::Pick`]: the next bit of a word, or the next word.
-    pub(super) fn pick(&self) {
+    pub(super) fn pick(&self, stalls: Signal<'a>) {
         let (m, walk) = (self.m, &self.walk);
         let (any, lowest) = bits::lowest(walk.pending);
-        let psn = cat(&[walk.word_psn.part(6, 18), lowest]);
-        let timeout = self.is_phase(Phase::Timeout);
-        let acknowledges = walk.phase.le(walk.phase.lit(Phase::BitmapEnd as u8));
-        walk.psn.set(psn);
-        walk.pending.set(walk.pending & (walk.pending - walk.pending.lit(1)));
-        self.read_record(psn);
-        m.when(any, || {
-            m.when(acknowledges, || self.go(Step::Acknowledged))
-                .otherwise(|| self.go(Step::Lose));
+        let rest = walk.pending & (walk.pending - walk.pending.lit(1));
+        let take = || {
+            let psn = cat(&[walk.word_psn.part(6, 18), lowest]);
+            walk.psn.set(psn);
+            walk.pending.set(rest);
+            self.read_record(psn);
+        };
+        m.when(self.is_phase(Phase::Acknowledge), || {
+            m.when(!stalls, || {
+                take();
+                self.stages.record_valid.set_lit(1);
+                m.when(!rest.any(), || self.to_following(walk.goes_on));
+            });
+        })
+        .else_when(any, || {
+            take();
+            self.go(Step::Lose);
         })
         .otherwise(|| {
-            m.when(timeout, || {
+            m.when(self.is_phase(Phase::Timeout), || {
                 self.tables.lost.write(self.word_address(walk.word_psn), walk.lost);
             });
-            self.next_word();
+            self.to_following(walk.goes_on);
         });
     }
 
-    fn next_word(&self) {
-        let (m, walk) = (self.m, &self.walk);
-        let next = walk.word_psn + m.lit(64, 24);
-        let steps = |end: Signal<'a>| (end - m.lit(1, 24) - next).msb();
-        walk.word_psn.set(next);
-        let go_on = |phase: Phase| {
-            walk.phase.set_lit(phase as u8);
-            self.go(Step::WordRead);
-        };
-        m.switch(walk.phase, |switch| {
-            switch.case(Phase::Cumulative as u8, || {
-                m.when(steps(walk.through), || self.to_bitmap())
-                    .otherwise(|| self.go(Step::WordRead));
-            });
-            switch.case(Phase::Bitmap as u8, || go_on(Phase::BitmapEnd));
-            switch.case(Phase::BitmapEnd as u8, || self.go(Step::AdvanceRead));
-            switch.case(Phase::LoseBase as u8, || self.to_covered());
-            switch.case(Phase::LoseCovered as u8, || go_on(Phase::LoseCoveredEnd));
-            switch.case(Phase::Timeout as u8, || {
-                m.when(steps(self.space.next), || self.end())
-                    .otherwise(|| self.go(Step::WordRead));
-            });
-            switch.default(|| self.end());
-        });
+    /// On to the next word, or to what follows the last one.
+    fn to_following(&self, goes_on: Signal<'a>) {
+        let m = self.m;
+        m.when(goes_on, || self.go(Step::WordRead))
+            .else_when(self.is_phase(Phase::Acknowledge), || self.go(Step::HeadRead))
+            .else_when(self.is_phase(Phase::Timeout), || self.end())
+            .otherwise(|| self.go(Step::Settle));
     }
 
-    pub(super) fn to_covered(&self) {
-        self.walk.phase.set_lit(Phase::LoseCovered as u8);
-        self.walk.word_psn.set(self.word_of(self.op.first));
-        self.go(Step::WordRead);
-    }
-
-    /// [`Step::Acknowledged`].
-    pub(super) fn acknowledged(&self) {
-        let (m, op, walk) = (self.m, &self.op, &self.walk);
-        let record = self.record();
-        let named = op.sack & !op.probed & op.named.eq(walk.psn) & op.entropy.eq(record.entropy);
-        let clear = (record.copies.eq_lit(0) | (record.copies.eq_lit(1) & named)).named("is_this_copy");
-        walk.link.set(record.order);
-        m.when(clear, || self.event(PathEventKind::Delivered, record.path));
-        self.read_log(record.order);
-        m.when(clear & self.in_log(record.order), || self.go(Step::Delivered))
-            .otherwise(|| self.go(Step::Pick));
-    }
-
-    /// [`Step::Delivered`]: notes it in the log, and begins to follow the list of its path.
-    pub(super) fn delivered(&self) {
-        let (m, walk, space) = (self.m, &self.walk, &self.space);
-        let sending = self.sending();
-        self.write_log(
-            walk.link,
-            &Sending {
-                linked: m.low(),
-                delivered: m.high(),
-                ..sending
-            },
-        );
-        space.log_delivered.set(space.log_delivered + m.lit(1, 11));
-        walk.link_path.set(sending.path);
-        walk.link_class.set(sending.class);
-        self.follow(&sending);
-    }
-
-    fn follow(&self, sending: &Sending<'a>) {
-        self.walk.link.set(sending.previous);
-        self.read_log(sending.previous);
-        self.m
-            .when(sending.linked & self.in_log(sending.previous), || self.go(Step::Link))
-            .otherwise(|| self.go(Step::Pick));
-    }
-
-    /// [`Step::Link`]: a sending before.
-    pub(super) fn link(&self) {
-        let (m, walk) = (self.m, &self.walk);
-        let sending = self.sending();
-        let same = sending.path.eq(walk.link_path) & sending.class.eq(walk.link_class);
-        m.when(same, || {
-            self.write_log(
-                walk.link,
-                &Sending {
-                    linked: m.low(),
-                    ..sending
-                },
-            );
-            self.read_record(sending.psn);
-            self.read_bitmaps(sending.psn);
-            self.go(Step::Suspect);
-        })
-        .otherwise(|| self.go(Step::Pick));
-    }
-
-    /// [`Step::Suspect`]: its packet is suspect if it is still awaited.
-    pub(super) fn suspect(&self) {
-        let sending = self.sending();
-        self.m.when(self.is_awaited(&sending, self.walk.link), || {
-            self.tables.suspect.write(
-                self.word_address(sending.psn),
-                self.tables.suspect.word | self.bit_of(sending.psn),
-            );
-        });
-        self.follow(&sending);
-    }
-
-    /// Whether a sending is the last one of a packet that is still awaited, by its record and the words that were read.
-    pub(super) fn is_awaited(&self, sending: &Sending<'a>, order: Signal<'a>) -> Signal<'a> {
-        self.is_live(sending.psn) & Record::unpack(self.tables.records.word).order.eq(order)
-    }
-
-    /// [`Step::AdvanceRead`].
-    pub(super) fn advance_read(&self) {
-        self.read_bitmaps(self.space.base);
-        self.go(Step::Advance);
-    }
-
-    /// [`Step::Advance`]: how many PSNs from the base on were acknowledged, in its word.
+    /// [`Step::Advance`]: the base stands at the beginning of a word.
     pub(super) fn advance(&self) {
-        let base = self.space.base;
-        let low = bits::ones_from(base.part(0, 6));
-        let (any, index) = bits::lowest(low & !self.tables.acked.word);
-        let to_end = self.m.lit(64, 7);
-        let run = any.mux(index.zero_extend(7), to_end) - base.part(0, 6).zero_extend(7);
-        self.walk.run.set(run);
-        self.m
-            .when(run.any(), || self.go(Step::Advanced))
-            .otherwise(|| self.go(Step::ForgetRead));
+        self.stages.merged.set(self.tables.acked.word);
+        self.stages.merged_valid.set_lit(1);
+        self.go(Step::HeadRead);
     }
 
-    /// [`Step::Advanced`]: the base moves, and the bits that it passes are cleared.
-    pub(super) fn advanced(&self) {
-        let (m, space, tables) = (self.m, &self.space, &self.tables);
+    /// The base moves to the first packet of its word that was not acknowledged, and the bits that it passes are cleared; two clocks behind that word.
+    pub(super) fn move_base(&self) {
+        let (m, space, stages) = (self.m, &self.space, &self.stages);
         let base = space.base;
-        let next = base + self.walk.run.zero_extend(24);
-        let passed = bits::ones_from(base.part(0, 6)) & !bits::ones_since(self.word_of(base), next);
-        let address = self.word_address(base);
-        for table in [tables.acked, tables.lost, tables.suspect] {
-            table.write(address, table.word & !passed);
-        }
-        space.base.set(next);
-        m.when(next.eq(space.next) | next.part(0, 6).any(), || {
-            self.go(Step::ForgetRead);
-        })
-        .otherwise(|| self.go(Step::AdvanceRead));
+        stages.merged_valid.set_lit(0);
+        stages.base_valid.set(stages.merged_valid);
+        let ahead = bits::ones_from(base.part(0, 6));
+        let stops = ahead & !stages.merged;
+        let (any, index) = bits::lowest(stops);
+        stages.base_run.set(any.mux(index.zero_extend(7), m.lit(64, 7)));
+        stages.remains.set(stages.merged & !(ahead & bits::below_lowest(stops)));
+        m.when(stages.base_valid, || {
+            let next = (self.word_of(base) + stages.base_run.zero_extend(24)).named("moved_base");
+            space.base.set(next);
+            self.tables.acked.write(self.word_address(base), stages.remains);
+            stages.crosses.set(stages.base_run.bit(6) & next.ne(space.next));
+        });
     }
 }

@@ -37,14 +37,38 @@ pub(super) fn ones_from(from: Signal<'_>) -> Signal<'_> {
     cat_lsb_first(&bits)
 }
 
-/// Ones at the bits of a word, whose bit 0 is PSN `word`, that stand for PSN `start` or later.
+/// Ones at the bits of a word, whose bit 0 is PSN (or order) `word`, that stand for `start` or later.
 pub(super) fn ones_since<'a>(word: Signal<'a>, start: Signal<'a>) -> Signal<'a> {
     let m = word.module();
     let ahead = (start - word).named("steps_into_word");
     let before = ahead.msb();
-    let beyond = !before & ahead.part(6, 17).any();
+    let beyond = !before & ahead.part(6, ahead.width() - 7).any();
     let ones = ones_from(ahead.part(0, 6));
     before.mux(m.lit(u64::MAX, 64), ones.gate(!beyond))
+}
+
+/// Ones at the bits of such a word that stand for PSN `last` or earlier.
+pub(super) fn ones_until<'a>(word: Signal<'a>, last: Signal<'a>) -> Signal<'a> {
+    let m = word.module();
+    let ahead = (last - word).named("steps_to_last");
+    let beyond = ahead.part(6, ahead.width() - 7).any();
+    let bits: Vec<_> = (0..64u32).map(|bit| ahead.part(0, 6).ge(m.lit(bit, 6))).collect();
+    let ones = beyond.mux(m.lit(u64::MAX, 64), cat_lsb_first(&bits));
+    ones.gate(!ahead.msb())
+}
+
+/// Ones below the lowest bit that is set; ones everywhere if none is.
+pub(super) fn below_lowest(word: Signal<'_>) -> Signal<'_> {
+    (word - word.lit(1)) & !word
+}
+
+/// How many bits are set. The width is a power of two.
+pub(super) fn ones(word: Signal<'_>) -> Signal<'_> {
+    if word.width() == 1 {
+        return word;
+    }
+    let half = word.width() / 2;
+    ones(word.part(0, half)).add_wide(ones(word.part(half, half)))
 }
 
 #[cfg(test)]
@@ -52,7 +76,19 @@ mod tests {
     use super::*;
     use spraynic_rtl::{Bits, Context, Evaluator};
 
-    fn run(word: u64, amount: u64, psn: u64, start: u64) -> (u64, u64, u64, u64, u64) {
+    #[derive(Debug, PartialEq)]
+    struct Found {
+        any: u64,
+        low: u64,
+        high: u64,
+        turned: u64,
+        since: u64,
+        until: u64,
+        below: u64,
+        ones: u64,
+    }
+
+    fn run(word: u64, amount: u64, psn: u64, start: u64) -> Found {
         let context = Context::new();
         let m = context.module("bits");
         let (word_in, amount_in) = (m.input("word", 64), m.input("amount", 6));
@@ -63,6 +99,9 @@ mod tests {
         m.output_of("high", highest(word_in));
         m.output_of("turned", rotated(word_in, amount_in));
         m.output_of("since", ones_since(psn_in, start_in));
+        m.output_of("until", ones_until(psn_in, start_in));
+        m.output_of("below", below_lowest(word_in));
+        m.output_of("ones", ones(word_in));
         let mut run = Evaluator::new(m.finish());
         for (name, width, value) in [
             ("word", 64, word),
@@ -73,36 +112,49 @@ mod tests {
             run.set(name, Bits::from_words(width, &[value]));
         }
         let mut get = |name: &str| run.get_u64(name);
-        (get("any"), get("low"), get("high"), get("turned"), get("since"))
+        Found {
+            any: get("any"),
+            low: get("low"),
+            high: get("high"),
+            turned: get("turned"),
+            since: get("since"),
+            until: get("until"),
+            below: get("below"),
+            ones: get("ones"),
+        }
     }
 
     #[test]
     fn bits_are_found_and_moved() {
         for word in [1u64, 1 << 63, 0x8000_0001_0000_0000, 0xFFFF_0000, u64::MAX, 6] {
             for amount in [0, 1, 31, 63] {
-                let (any, low, high, turned, _) = run(word, amount, 0, 0);
+                let found = run(word, amount, 0, 0);
                 assert_eq!(
-                    (any, low, high),
+                    (found.any, found.low, found.high),
                     (1, word.trailing_zeros().into(), (63 - word.leading_zeros()).into())
                 );
-                assert_eq!(turned, word.rotate_left(amount as u32));
+                assert_eq!(found.turned, word.rotate_left(amount as u32));
+                assert_eq!(found.below, (1 << word.trailing_zeros()) - 1);
+                assert_eq!(found.ones, word.count_ones().into());
             }
         }
-        assert_eq!(run(0, 0, 0, 0).0, 0);
+        let nothing = run(0, 0, 0, 0);
+        assert_eq!((nothing.any, nothing.below, nothing.ones), (0, u64::MAX, 0));
     }
 
     #[test]
-    fn a_range_begins_where_its_psn_stands() {
-        for (psn, start, expected) in [
-            (64, 64, u64::MAX),
-            (64, 70, u64::MAX << 6),
-            (64, 127, 1 << 63),
-            (64, 128, 0),
-            (64, 10, u64::MAX),
-            (0xFF_FFC0, 2, 0),
-            (0, 0xFF_FFFE, u64::MAX),
+    fn a_range_begins_and_ends_where_its_psn_stands() {
+        for (psn, place, since, until) in [
+            (64, 64, u64::MAX, 1),
+            (64, 70, u64::MAX << 6, 0x7F),
+            (64, 127, 1 << 63, u64::MAX),
+            (64, 128, 0, u64::MAX),
+            (64, 10, u64::MAX, 0),
+            (0xFF_FFC0, 2, 0, u64::MAX),
+            (0, 0xFF_FFFE, u64::MAX, 0),
         ] {
-            assert_eq!(run(0, 0, psn, start).4, expected, "{psn:x} {start:x}");
+            let found = run(0, 0, psn, place);
+            assert_eq!((found.since, found.until), (since, until), "{psn:x} {place:x}");
         }
     }
 }

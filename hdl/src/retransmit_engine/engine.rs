@@ -1,309 +1,16 @@
 //! The engine: one operation at a time on one sequence space, whose state stands in registers while it is worked on.
 //!
-//! Here is what all steps share: registers, outputs, what is true of a PSN or an order, and the end of an operation. The steps themselves are in the files
-//! beside this one, by what they do.
+//! Here is what all steps share: what is true of a PSN or an order, and the end of an operation. The steps themselves are in the files beside this one, by
+//! what they do.
 
 use spraynic_config::descriptor::PathEventKind;
 use spraynic_rtl::{Bundle, Module, Signal};
 
-use super::layout::{Deadline, ORDER_BITS, QueuePair, Record, STAMP_BITS, STAMP_SHIFT, Sending, Sizes, Space};
+use super::layout::{Deadline, Marks, QueuePair, Record, STAMP_BITS, STAMP_SHIFT, Sending, Sizes, Space};
 use super::operation::Operation;
+use super::registers::{Asks, Counts, Deed, Outputs, Stages, Store, Walk};
+use super::step::{Phase, Step};
 use super::tables::{Tables, in_window};
-
-/// Steps of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Step {
-    /// An operation may begin.
-    Idle,
-    /// The state of the sequence space comes from its table.
-    Load,
-    /// The first look at it.
-    Begin,
-    /// A SACK or ACK is believed or not.
-    Check,
-    /// A word of the bitmaps is asked for.
-    WordRead,
-    /// A word of the bitmaps is there.
-    Word,
-    /// The next bit of the word.
-    Pick,
-    /// The record of a packet that was acknowledged.
-    Acknowledged,
-    /// Its place in the log.
-    Delivered,
-    /// A sending before it on the same path.
-    Link,
-    /// Whether its packet is still awaited.
-    Suspect,
-    /// The word in which the base stands is asked for.
-    AdvanceRead,
-    /// How far the base moves in it.
-    Advance,
-    /// It moves.
-    Advanced,
-    /// The head of the log is asked for.
-    ForgetRead,
-    /// The head of the log.
-    Forget,
-    /// Whether it is settled, or overdue.
-    Forgotten,
-    /// A packet that is lost.
-    Lose,
-    /// A NACK.
-    Refused,
-    /// A packet that was sent, but not the plain next one.
-    Sent,
-    /// A timer fires.
-    Fire,
-    /// A probe leaves.
-    Probe,
-    /// A context: what a space becomes.
-    Context,
-    /// A context: a word of the bitmaps is cleared.
-    Clear,
-    /// A context: the second space comes from its table.
-    Second,
-    /// roce: a packet that was sent.
-    RoceSent,
-    /// roce: how far an answer moves the base.
-    RoceAnswer,
-    /// roce: what it asks for beside.
-    RoceJudge,
-    /// roce: what is lost is sent again, with all behind it.
-    RoceRewind,
-    /// The timer's delay.
-    Delay,
-    /// The timer is set, and what changed is told.
-    Settle,
-}
-
-impl Step {
-    pub(super) const BITS: u32 = 5;
-    pub(super) const ALL: [Self; 31] = [
-        Self::Idle,
-        Self::Load,
-        Self::Begin,
-        Self::Check,
-        Self::WordRead,
-        Self::Word,
-        Self::Pick,
-        Self::Acknowledged,
-        Self::Delivered,
-        Self::Link,
-        Self::Suspect,
-        Self::AdvanceRead,
-        Self::Advance,
-        Self::Advanced,
-        Self::ForgetRead,
-        Self::Forget,
-        Self::Forgotten,
-        Self::Lose,
-        Self::Refused,
-        Self::Sent,
-        Self::Fire,
-        Self::Probe,
-        Self::Context,
-        Self::Clear,
-        Self::Second,
-        Self::RoceSent,
-        Self::RoceAnswer,
-        Self::RoceJudge,
-        Self::RoceRewind,
-        Self::Delay,
-        Self::Settle,
-    ];
-}
-
-/// What is done with the words of the bitmaps that are gone through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Phase {
-    /// All up to the cumulative PSN are acknowledged.
-    Cumulative,
-    /// Those of the SACK's bitmap are acknowledged: its first word.
-    Bitmap,
-    /// Its second word.
-    BitmapEnd,
-    /// The base, if it is the PSN behind the cumulative one, is declared lost if it is suspect.
-    LoseBase,
-    /// Likewise what the bitmap covers: its first word.
-    LoseCovered,
-    /// Its second word.
-    LoseCoveredEnd,
-    /// A timeout: all that is old is lost.
-    Timeout,
-}
-
-impl Step {
-    /// Whether only queue pairs of roce come here.
-    pub(super) fn is_roce(self) -> bool {
-        matches!(
-            self,
-            Self::RoceSent | Self::RoceAnswer | Self::RoceJudge | Self::RoceRewind
-        )
-    }
-}
-
-impl Phase {
-    pub(super) const BITS: u32 = 3;
-}
-
-/// An event of the output ports: wires to drive.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Outputs<'a> {
-    /// A PathEvent, where the queue pair spreads its packets.
-    pub(super) event: Signal<'a>,
-    pub(super) event_kind: Signal<'a>,
-    pub(super) event_path: Signal<'a>,
-    /// A Resend.
-    pub(super) resend: Signal<'a>,
-    pub(super) resend_psn: Signal<'a>,
-    pub(super) resend_slot: Signal<'a>,
-    pub(super) rewind: Signal<'a>,
-    /// A SendProgress.
-    pub(super) progress: Signal<'a>,
-    /// A probe.
-    pub(super) probe: Signal<'a>,
-    pub(super) probe_entropy: Signal<'a>,
-    pub(super) probe_port: Signal<'a>,
-    /// A timer fired.
-    pub(super) fired: Signal<'a>,
-}
-
-impl<'a> Outputs<'a> {
-    pub(super) fn new(m: Module<'a>) -> Self {
-        let wire = |name: &str, width| {
-            let wire = m.wire(name, width);
-            wire.set_lit(0);
-            wire
-        };
-        Self {
-            event: wire("path_event", 1),
-            event_kind: wire("path_event_kind", 4),
-            event_path: wire("path_event_path", 8),
-            resend: wire("resend", 1),
-            resend_psn: wire("resend_psn", 24),
-            resend_slot: wire("resend_slot", 8),
-            rewind: wire("resend_rewinds", 1),
-            progress: wire("progress", 1),
-            probe: wire("probe", 1),
-            probe_entropy: wire("probe_entropy", 16),
-            probe_port: wire("probe_port", 3),
-            fired: wire("fired", 1),
-        }
-    }
-}
-
-/// Registers of the word that is gone through, and of the walks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Walk<'a> {
-    pub(super) phase: Signal<'a>,
-    /// PSN of bit 0 of the word.
-    pub(super) word_psn: Signal<'a>,
-    /// Bits that are meant.
-    pub(super) mask: Signal<'a>,
-    /// Bits that are still to be looked at.
-    pub(super) pending: Signal<'a>,
-    /// The bit that is looked at: its PSN.
-    pub(super) psn: Signal<'a>,
-    /// PSN behind the cumulative one, within what was sent.
-    pub(super) through: Signal<'a>,
-    /// The bitmap, turned so that its bits stand where those of the PSNs do.
-    pub(super) turned: Signal<'a>,
-    /// The SACK is as new as any before it.
-    pub(super) current: Signal<'a>,
-    /// The link that is followed: order of the sending, and path and class of the list.
-    pub(super) link: Signal<'a>,
-    pub(super) link_path: Signal<'a>,
-    pub(super) link_class: Signal<'a>,
-    /// Bits by which the base moves.
-    pub(super) run: Signal<'a>,
-    /// The word of the lost bitmap as it becomes (timeouts).
-    pub(super) lost: Signal<'a>,
-    /// Count of words (clearing).
-    pub(super) count: Signal<'a>,
-    /// Distances from the base: of the cumulative PSN, the highest of the bitmap, the generation.
-    pub(super) from_base: [Signal<'a>; 3],
-}
-
-/// Registers of what an operation did.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Deed<'a> {
-    pub(super) progressed: Signal<'a>,
-    pub(super) alive: Signal<'a>,
-    pub(super) restart: Signal<'a>,
-    pub(super) failed: Signal<'a>,
-    pub(super) status: Signal<'a>,
-    /// What SendProgress said before.
-    pub(super) base: Signal<'a>,
-    pub(super) done: Signal<'a>,
-    /// What the timer is set by.
-    pub(super) delay: Signal<'a>,
-    /// The timeout has declared nothing lost yet.
-    pub(super) first: Signal<'a>,
-    /// Context: it is the second space.
-    pub(super) second: Signal<'a>,
-    /// A packet that was sent begins a wait.
-    pub(super) starts: Signal<'a>,
-    /// SendProgress said `wait` before.
-    pub(super) wait: Signal<'a>,
-    /// roce: a response is missing; the oldest READ has all of its own; going back is not to be excused; an RNR wait begins.
-    pub(super) gap: Signal<'a>,
-    pub(super) popped: Signal<'a>,
-    pub(super) forced: Signal<'a>,
-    pub(super) rnr: Signal<'a>,
-}
-
-/// A packet that got its order, on the way into the tables: registers, one clock long.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Store<'a> {
-    pub(super) valid: Signal<'a>,
-    pub(super) space: Signal<'a>,
-    pub(super) record: Record<'a>,
-    pub(super) psn: Signal<'a>,
-    pub(super) class: Signal<'a>,
-    pub(super) head: Signal<'a>,
-}
-
-/// Wires that count.
-#[derive(Debug, Clone)]
-pub(super) struct Counts<'a>(Vec<(&'static str, &'static str, Signal<'a>)>);
-
-impl<'a> Counts<'a> {
-    const NAMED: [(&'static str, &'static str); 16] = [
-        ("sent", "packets sent for the first time"),
-        ("sent_again", "packets sent again"),
-        ("sent_ignored", "sent packets that have no place in a window"),
-        ("sacks", "SACKs taken"),
-        ("acks", "ACKs taken"),
-        ("nacks", "NACKs that a packet is declared lost by"),
-        ("naks", "NAKs taken"),
-        ("drop_incredible", "feedback that speaks of what was never sent"),
-        ("drop_stale", "feedback without effect"),
-        ("lost_sack", "packets to be sent again, by SACKs"),
-        ("lost_nack", "packets to be sent again, by NACKs"),
-        ("lost_timer", "packets to be sent again, by the timer"),
-        ("responses", "roce: READ responses and atomic ACKs taken"),
-        ("rewinds", "roce: rewinds"),
-        ("timeouts", "timeouts"),
-        ("failures", "queue pairs that failed"),
-    ];
-
-    pub(super) fn new(m: Module<'a>) -> Self {
-        let mut wires = vec![];
-        for (name, doc) in Self::NAMED {
-            let wire = m.wire(&format!("counts_{name}"), 1);
-            wire.set_lit(0);
-            wires.push((name, doc, wire));
-        }
-        Self(wires)
-    }
-
-    pub(super) fn all(&self) -> &[(&'static str, &'static str, Signal<'a>)] {
-        &self.0
-    }
-}
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -325,6 +32,8 @@ pub(super) struct Engine<'a> {
     pub(super) written: QueuePair<'a>,
     pub(super) first_psns: [Signal<'a>; 2],
     pub(super) walk: Walk<'a>,
+    pub(super) stages: Stages<'a>,
+    pub(super) asks: Asks<'a>,
     pub(super) deed: Deed<'a>,
     pub(super) store: Store<'a>,
     /// PSNs that are outstanding.
@@ -334,55 +43,8 @@ pub(super) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(super) fn new(m: Module<'a>, sizes: Sizes) -> Self {
         let reg = |name: &str, width| m.reg(name, width);
-        let of_roce = |name: &str| if sizes.roce { reg(name, 1) } else { m.low() };
         let index_bits = sizes.space_bits();
-        let walk = Walk {
-            phase: reg("phase", Phase::BITS),
-            word_psn: reg("word_psn", 24),
-            mask: reg("word_mask", 64),
-            pending: reg("pending", 64),
-            psn: reg("bit_psn", 24),
-            through: reg("through", 24),
-            turned: reg("turned_bitmap", 64),
-            current: reg("current", 1),
-            link: reg("link", ORDER_BITS),
-            link_path: reg("link_path", 8),
-            link_class: reg("link_class", 2),
-            run: reg("run", 7),
-            lost: reg("lost_word", 64),
-            count: reg("cleared", 8),
-            from_base: [
-                reg("cumulative_from_base", 24),
-                reg("highest_from_base", 24),
-                reg("generation_from_base", 24),
-            ],
-        };
-        let deed = Deed {
-            progressed: reg("progressed", 1),
-            alive: reg("alive", 1),
-            restart: reg("restart", 1),
-            failed: reg("fails", 1),
-            status: reg("fails_with", 8),
-            base: reg("base_before", 24),
-            done: reg("done_before", 24),
-            delay: reg("delay", 40),
-            first: reg("first_loss", 1),
-            second: reg("second_space", 1),
-            starts: reg("starts_wait", 1),
-            wait: reg("wait_before", 1),
-            gap: of_roce("response_is_missing"),
-            popped: of_roce("read_ends"),
-            forced: reg("rewind_is_forced", 1),
-            rnr: reg("rnr_wait_begins", 1),
-        };
-        let store = Store {
-            valid: reg("store_valid", 1).reset(0),
-            space: reg("store_space", index_bits),
-            record: Record::regs(m, "store"),
-            psn: reg("store_psn", 24),
-            class: reg("store_class", 2),
-            head: reg("store_head", ORDER_BITS),
-        };
+        let deed = Deed::new(m, sizes.roce);
         let space = Space::regs(m, "space");
         let (op, written) = (Operation::regs(m, "op"), QueuePair::regs(m, "written"));
         // What there is not enters no register; a context write is of no failed queue pair.
@@ -411,9 +73,11 @@ impl<'a> Engine<'a> {
                 .doc("a sequence space stands in the registers"),
             written,
             first_psns: [reg("first_request_psn", 24), reg("first_response_psn", 24)],
-            walk,
+            walk: Walk::new(m),
+            stages: Stages::new(m),
+            asks: Asks::new(m),
             deed,
-            store,
+            store: Store::new(m, index_bits),
             outstanding: (space.next - space.base).named("outstanding"),
         }
     }
@@ -505,7 +169,7 @@ impl<'a> Engine<'a> {
         self.sizes.word_address(self.index, psn)
     }
 
-    /// The bit of a PSN in its word.
+    /// The bit of a PSN or an order in its word.
     pub(super) fn bit_of(&self, psn: Signal<'a>) -> Signal<'a> {
         let mut bits = vec![];
         for bit in 0..64u32 {
@@ -525,9 +189,55 @@ impl<'a> Engine<'a> {
         spraynic_rtl::cat(&[psn.part(6, 18), self.m.lit(0, 6)])
     }
 
-    /// The operation did something: its end.
+    /// Asks for the marks of what was sent in this order.
+    pub(super) fn read_marks(&self, order: Signal<'a>) {
+        self.tables.marks.read(self.sizes.word_address(self.index, order));
+    }
+
+    /// The marks that were read: which sendings are open, and which were delivered.
+    pub(super) fn marks(&self) -> Marks<'a> {
+        Marks::unpack(self.tables.marks.word)
+    }
+
+    pub(super) fn write_marks(&self, space: Signal<'a>, order: Signal<'a>, marks: &Marks<'a>) {
+        self.tables
+            .marks
+            .write(self.sizes.word_address(space, order), marks.pack());
+    }
+
+    /// Writes a word of the suspect bitmap, and notes whether anything is in it.
+    pub(super) fn write_suspect(&self, psn: Signal<'a>, word: Signal<'a>) {
+        self.tables.suspect.write(self.word_address(psn), word);
+        let words = self.space.suspects;
+        let bits = self.sizes.word_bits();
+        let any = word.any();
+        let mut noted = vec![];
+        for index in 0..words.width() {
+            noted.push(if index >> bits != 0 {
+                self.m.low()
+            } else if bits == 0 {
+                any
+            } else {
+                psn.part(6, bits).eq_lit(index).mux(any, words.bit(index))
+            });
+        }
+        words.set(spraynic_rtl::cat_lsb_first(&noted));
+    }
+
+    /// The operation did something: its end, by way of the timer's delay.
     pub(super) fn end(&self) {
         self.go(Step::Delay);
+    }
+
+    /// [`Step::Settle`].
+    pub(super) fn settle(&self) {
+        self.asks.settle.set_lit(1);
+    }
+
+    /// [`Step::Delay`].
+    pub(super) fn delay(&self) {
+        self.asks.delay.set_lit(1);
+        self.go(Step::Settle);
     }
 
     /// Writes of a packet that got its order.
@@ -548,8 +258,16 @@ impl<'a> Engine<'a> {
                 class,
                 previous: last,
                 linked: (last - head).lt(record.order - head),
-                delivered: self.m.low(),
             };
+            let (marks, bit) = (self.marks(), self.bit_of(record.order));
+            self.write_marks(
+                space,
+                record.order,
+                &Marks {
+                    open: marks.open | bit,
+                    delivered: marks.delivered & !bit,
+                },
+            );
             self.tables
                 .records
                 .write(in_window(&self.sizes, space, psn), record.pack());
@@ -561,8 +279,8 @@ impl<'a> Engine<'a> {
         });
     }
 
-    /// [`Step::Delay`]: the time to wait, by what the operation did.
-    pub(super) fn delay(&self) {
+    /// The time to wait, by what the operation did.
+    pub(super) fn work_out_delay(&self) {
         let timeout = self.qp.timeout.zero_extend(40);
         let doubled = (0..3).fold(timeout, |delay, bit| {
             let by = 1 << bit;
@@ -575,11 +293,10 @@ impl<'a> Engine<'a> {
             delay
         };
         self.deed.delay.set(delay);
-        self.go(Step::Settle);
     }
 
-    /// [`Step::Settle`]: the timer, and what changed.
-    pub(super) fn settle(&self) {
+    /// The timer, and what changed.
+    pub(super) fn end_operation(&self) {
         let (space, deed) = (&self.space, &self.deed);
         let unacknowledged = space.ack_wanted - space.done;
         let ack_is_missing = !unacknowledged.msb() & unacknowledged.any();
@@ -611,7 +328,6 @@ impl<'a> Engine<'a> {
             let address = self.op.qpn.part(0, self.sizes.queue_pair_bits);
             self.tables.queue_pairs.write(address, failed.pack());
         });
-        self.go(Step::Idle);
     }
 
     /// What SendProgress calls done: by ACKs for requests, what arrived for responses and in roce.

@@ -1,72 +1,11 @@
-//! Steps that find losses: the head of the log, what a SACK covers, NACKs and timeouts.
+//! Steps that find losses: what a SACK covers, NACKs and timeouts.
 
 use spraynic_config::descriptor::{CompletionStatus, PathEventKind};
 
-use super::engine::{Engine, Phase, Step};
-use super::layout::Sending;
+use super::engine::Engine;
+use super::step::{Phase, Step};
 
 impl<'a> Engine<'a> {
-    /// [`Step::ForgetRead`].
-    pub(super) fn forget_read(&self) {
-        self.read_log(self.space.log_head);
-        self.m
-            .when(self.space.log_head.eq(self.space.log_next), || self.forgot())
-            .otherwise(|| self.go(Step::Forget));
-    }
-
-    /// [`Step::Forget`]: the head of the log is there.
-    pub(super) fn forget(&self) {
-        let sending = self.sending();
-        self.read_record(sending.psn);
-        self.read_bitmaps(sending.psn);
-        self.go(Step::Forgotten);
-    }
-
-    /// [`Step::Forgotten`]: it leaves if it is settled, or makes its packet suspect.
-    pub(super) fn forgotten(&self) {
-        let (m, space, walk) = (self.m, &self.space, &self.walk);
-        let sending = self.sending();
-        let bit = self.bit_of(sending.psn);
-        let suspect = self.tables.suspect.word;
-        let awaited = self.is_awaited(&sending, space.log_head) & !(suspect & bit).any();
-        let passed_by = space.log_delivered.gt(self.qp.ooo_threshold.zero_extend(11));
-        let overdue = (walk.current & passed_by & self.is_old(&self.record())).named("is_overdue");
-        m.when(awaited & !overdue, || self.forgot()).otherwise(|| {
-            m.when(awaited, || {
-                self.tables.suspect.write(self.word_address(sending.psn), suspect | bit);
-            });
-            self.drop_head(&sending);
-            let next = space.log_head + m.lit(1, 16);
-            self.read_log(next);
-            m.when(next.eq(space.log_next), || self.forgot())
-                .otherwise(|| self.go(Step::Forget));
-        });
-    }
-
-    pub(super) fn drop_head(&self, head: &Sending<'a>) {
-        let space = &self.space;
-        space.log_head.set(space.log_head + self.m.lit(1, 16));
-        space
-            .log_delivered
-            .set(space.log_delivered - head.delivered.zero_extend(11));
-    }
-
-    /// The log is done with: what is suspect and covered is lost, if the SACK is current.
-    fn forgot(&self) {
-        let behind = self.op.psn + self.m.lit(1, 24);
-        self.m
-            .when(self.walk.current, || {
-                self.m
-                    .when(self.space.base.eq(behind), || {
-                        self.walk.phase.set_lit(Phase::LoseBase as u8);
-                        self.walk.word_psn.set(self.word_of(self.space.base));
-                        self.go(Step::WordRead);
-                    })
-                    .otherwise(|| self.to_covered());
-            })
-            .otherwise(|| self.end());
-    }
-
     /// [`Step::Lose`]: a packet that is lost; of a timeout, if it is the oldest, or old.
     pub(super) fn lose(&self) {
         let (m, walk, deed) = (self.m, &self.walk, &self.deed);
@@ -79,6 +18,7 @@ impl<'a> Engine<'a> {
                 self.count("lost_timer");
                 walk.lost.set(walk.lost | self.bit_of(walk.psn));
                 deed.first.set_lit(0);
+                self.close(record.order);
             })
             .otherwise(|| self.count("lost_sack"));
             m.when(!timeout | deed.first, || self.event(PathEventKind::Lost, record.path));
@@ -114,6 +54,7 @@ impl<'a> Engine<'a> {
             self.tables
                 .lost
                 .write(self.word_address(op.psn), self.tables.lost.word | self.bit_of(op.psn));
+            self.close(record.order);
             self.resend(op.psn, record.slot);
             m.when(fits & trimmed, || {
                 self.event(PathEventKind::Trimmed, record.path);
@@ -123,7 +64,7 @@ impl<'a> Engine<'a> {
                 ));
             });
             self.deed.alive.set(!trimmed);
-            self.end();
+            self.delay();
         })
         .otherwise(|| {
             self.count("drop_stale");
@@ -175,7 +116,7 @@ impl<'a> Engine<'a> {
                 })
                 .otherwise(|| {
                     walk.phase.set_lit(Phase::Timeout as u8);
-                    walk.word_psn.set(self.word_of(space.base));
+                    walk.upcoming.set(self.word_of(space.base));
                     self.go(Step::WordRead);
                 });
         });

@@ -40,6 +40,7 @@ bundle! {
         log_head: 16, "order of the oldest sending in the log";
         log_next: 16, "order of the next sending";
         log_delivered: 11, "sendings in the log that were delivered";
+        suspects: 16, "words of the suspect bitmap that are not 0";
         generation: 24, "newest state of the receiver that a SACK has shown";
         done: 24, "all before it is done";
         ack_wanted: 24, "PSN behind the last packet that wants an ACK";
@@ -92,7 +93,14 @@ bundle! {
         class: 2, "traffic class";
         previous: 16, "order of the sending before on this path";
         linked: 1, "`previous` counts, and has not been looked at";
-        delivered: 1, "it was acknowledged, and no other copy can be meant";
+    }
+}
+
+bundle! {
+    /// What is known of 64 sendings of the log, a bit for each.
+    pub(super) struct Marks {
+        open: 64, "the last one of its packet, which is neither acknowledged nor lost nor suspect";
+        delivered: 64, "it was acknowledged, and no other copy can be meant";
     }
 }
 
@@ -174,7 +182,7 @@ impl Sizes {
         }
     }
 
-    /// Address of a word of the bitmaps.
+    /// Address of a word with a bit for each PSN or order of a window.
     pub(super) fn word_address<'a>(&self, space: Signal<'a>, psn: Signal<'a>) -> Signal<'a> {
         if self.word_bits() == 0 {
             space

@@ -29,7 +29,7 @@ bundle! {
         now: 64, "time in nanoseconds";
         psn: 24, "PSN of the packet; of a SACK the cumulative one; of a NAK the one before it";
         first: 24, "SACK: PSN of bit 0 of the bitmap";
-        bitmap: 64, "SACK: bitmap";
+        turned: 64, "SACK: bitmap, turned so that its bits stand where those of their PSNs do in words of 64";
         last: 6, "SACK: highest bit of the bitmap";
         counted: 1, "SACK: CC_STATE is there";
         generation: 24, "SACK: cumulative PSN and packets beyond the gap";
@@ -229,7 +229,8 @@ pub(super) fn of_feedback<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>
     let cumulative = number(13, 3);
     let sack_offset = number(18, 2).sign_extend(24);
     let ack_psn_offset = number(2, 2);
-    let bitmap = number(20, 8);
+    let bitmap = number(20, 8).gate(is_sack);
+    let first = cumulative + sack_offset;
     let state = Seth::LENGTH as u32;
     let beyond_gap = number(state + 2, 2).part(0, 15).zero_extend(24);
     let words = m.lit((Seth::LENGTH + CcState::LENGTH) / 4, 4);
@@ -272,8 +273,8 @@ pub(super) fn of_feedback<'a>(sizes: &Sizes, packet: Signal<'a>, now: Signal<'a>
         qpn: get("qpn"),
         space,
         psn,
-        first: cumulative + sack_offset,
-        bitmap,
+        first,
+        turned: bits::rotated(bitmap, first.part(0, 6)),
         last: bits::highest(bitmap),
         counted: get("extension_words").ge(words),
         generation: cumulative + beyond_gap,

@@ -4,9 +4,10 @@ use spraynic_config::Profile;
 use spraynic_config::descriptor::PathEventKind;
 use spraynic_rtl::{Bundle, Signal};
 
-use super::engine::{Engine, Step};
+use super::engine::Engine;
 use super::layout::{Deadline, QueuePair, Record, Space};
-use super::operation::is_selective;
+use super::operation::{Operation, is_selective};
+use super::step::Step;
 
 impl<'a> Engine<'a> {
     /// Whether the sequence space in the registers sends, as far as its queue pair has not failed.
@@ -24,8 +25,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes the next order for a packet: the tables follow in the next clock.
-    pub(super) fn take_order(&self, packet: &super::operation::Operation<'a>, index: Signal<'a>, copies: Signal<'a>) {
-        let (m, space, store) = (self.m, &self.space, &self.store);
+    pub(super) fn take_order(&self, packet: &Operation<'a>, copies: Signal<'a>) {
+        let (m, space, store, index) = (self.m, &self.space, &self.store, self.index);
         let stamp = packet.now.part(super::layout::STAMP_SHIFT, super::layout::STAMP_BITS);
         let path = packet.path.part(0, self.sizes.path_bits()).zero_extend(8);
         store.valid.set_lit(1);
@@ -45,10 +46,18 @@ impl<'a> Engine<'a> {
         space.log_next.set(space.log_next + m.lit(1, 16));
         let address = packet.path.part(0, self.sizes.path_bits());
         self.tables.paths.read(spraynic_rtl::cat(&[index, address]));
+        self.tables.marks.read(self.sizes.word_address(index, space.log_next));
+    }
+
+    /// The plain next packet of the sequence space in the registers: all at once.
+    pub(super) fn take_plain(&self, packet: &Operation<'a>) {
+        self.take_order(packet, self.m.lit(0, 2));
+        self.take_next(packet);
+        self.event(PathEventKind::Sent, packet.path);
     }
 
     /// A packet is sent for the first time.
-    pub(super) fn take_next(&self, packet: &super::operation::Operation<'a>) {
+    pub(super) fn take_next(&self, packet: &Operation<'a>) {
         let (m, space) = (self.m, &self.space);
         let behind = packet.psn + m.lit(1, 24);
         space.next.set(behind);
@@ -88,10 +97,14 @@ impl<'a> Engine<'a> {
             .else_when(roce & (op.ack | op.response), || self.begin_answer())
             .else_when(op.sack | op.ack, || self.begin_arrivals())
             .else_when(op.nack, || self.begin_nack())
+            .else_when(op.sent & self.is_plain(self.index, op.psn), || {
+                self.take_plain(op);
+                self.go(Step::Idle);
+            })
             .else_when(op.sent, || {
                 self.read_record(op.psn);
                 self.read_bitmaps(op.psn);
-                self.read_log(self.space.log_head);
+                self.read_marks(self.space.log_head);
                 deed.starts.set(op.psn.eq(self.space.base) | !self.space.armed);
                 m.when(roce, || self.go(Step::RoceSent))
                     .otherwise(|| self.go(Step::Sent));
@@ -108,26 +121,44 @@ impl<'a> Engine<'a> {
         let acked = (self.tables.acked.word & bit).any();
         let again = !is_next & self.is_outstanding(op.psn) & !acked;
         let told_apart = old.copies.eq_lit(0) & old.entropy.ne(op.entropy);
-        let copies = is_next.mux(m.lit(0, 2), told_apart.mux(m.lit(1, 2), m.lit(2, 2)));
         let full = (space.log_next - space.log_head).eq_lit(self.sizes.window);
         m.when(is_next | again, || {
-            let head = self.sending();
-            m.when(full, || self.drop_head(&head));
-            self.take_order(op, self.index, copies);
-            // The head as it becomes.
-            self.store.head.set(space.log_head + full.zero_extend(16));
+            m.when(full, || {
+                // The oldest falls out: evidence does not reach back further than a window of sendings.
+                let head = space.log_head;
+                let delivered = (self.marks().delivered & self.bit_of(head)).any();
+                space.log_head.set(head + m.lit(1, 16));
+                space.log_delivered.set(space.log_delivered - delivered.zero_extend(11));
+            });
             self.deed.restart.set(self.deed.starts);
-            m.when(is_next, || self.take_next(op)).otherwise(|| {
+            m.when(is_next, || {
+                self.take_order(op, m.lit(0, 2));
+                // The head as it becomes.
+                self.store.head.set(space.log_head + full.zero_extend(16));
+                self.take_next(op);
+            })
+            .otherwise(|| {
                 self.count("sent_again");
-                let address = self.word_address(op.psn);
-                for table in [self.tables.lost, self.tables.suspect] {
-                    table.write(address, table.word & !bit);
-                }
+                self.tables
+                    .lost
+                    .write(self.word_address(op.psn), self.tables.lost.word & !bit);
+                self.write_suspect(op.psn, self.tables.suspect.word & !bit);
+                self.deed.told_apart.set(told_apart);
+                self.close(old.order);
             });
         })
         .otherwise(|| self.count("sent_ignored"));
         self.event(PathEventKind::Sent, op.path);
-        self.end();
+        self.delay();
+        m.when(again, || self.go(Step::Again));
+    }
+
+    /// [`Step::Again`]: a packet that is sent again gets its new order, while the old one is closed.
+    pub(super) fn again(&self) {
+        let m = self.m;
+        let copies = self.deed.told_apart.mux(m.lit(1, 2), m.lit(2, 2));
+        self.take_order(&self.op, copies);
+        self.go(Step::Settle);
     }
 
     /// [`Step::Context`]: opens, closes or keeps a sequence space.
@@ -156,6 +187,7 @@ impl<'a> Engine<'a> {
                 log_head: zero(16),
                 log_next: zero(16),
                 log_delivered: zero(11),
+                suspects: zero(16),
                 generation: psn - m.lit(1, 24),
                 done: psn,
                 ack_wanted: psn,
@@ -231,12 +263,21 @@ impl<'a> Engine<'a> {
 
     /// [`Step::Second`]: the first space goes back to its table, and the second one comes.
     pub(super) fn second(&self) {
-        let m = self.m;
-        let index = self.sizes.space_index(self.op.qpn, m.high());
-        self.tables.spaces.write(self.index, self.space.pack());
-        self.tables.spaces.read(index);
-        self.index.set(index);
+        self.swap(&self.op, self.m.high());
         self.deed.second.set_lit(1);
+    }
+
+    /// The sequence space in the registers, if there is one, goes back to its table, and another one comes.
+    pub(super) fn swap(&self, op: &Operation<'a>, space: Signal<'a>) {
+        let index = self.sizes.space_index(op.qpn, space);
+        self.m.when(self.held, || {
+            self.tables.spaces.write(self.index, self.space.pack());
+        });
+        self.tables.spaces.read(index);
+        self.tables.queue_pairs.read(op.qpn.part(0, self.sizes.queue_pair_bits));
+        self.index.set(index);
+        self.held.set_lit(1);
+        self.deed.second.set_lit(0);
         self.go(Step::Load);
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Room<'a> {
     pub(super) resends: Signal<'a>,
 }
 
-/// Builds the ports. The wires of [`super::engine::Outputs`] are read here.
+/// Builds the ports. The wires of [`super::registers::Outputs`] are read here.
 pub(super) fn outputs<'a>(engine: &Engine<'a>, ports: Ports<'a>) -> Room<'a> {
     let (m, out, op, qp) = (engine.m, &engine.out, &engine.op, &engine.qp);
     let zero = |width: u32| m.lit(0, width);
@@ -103,7 +103,7 @@ pub(super) fn outputs<'a>(engine: &Engine<'a>, ports: Ports<'a>) -> Room<'a> {
     });
     // An operation begins only with room for all that it can give: a window.
     let depth = 2 * engine.sizes.window;
-    let resends = fifo(engine, "resends", out.resend, resend.pack(), depth, ports.resends);
+    let resends = resends_fifo(engine, out.resend, resend.pack(), depth, ports.resends);
     m.assert("resends_have_room", !out.resend | resends);
     let bits = index_width(u64::from(depth) + 1);
     let waiting = m.reg("resends_waiting", bits).reset(0).doc("Resends in their FIFO");
@@ -135,6 +135,29 @@ fn fifo<'a>(
     input.valid.set(valid);
     input.data.set(word);
     let buffered = stream_fifo::buffer(engine.m, &format!("u_{name}"), input, depth);
+    port.valid.set(buffered.valid);
+    port.data.set(buffered.data);
+    buffered.ready.set(port.ready);
+    input.ready
+}
+
+/// The FIFO of Resends: a register, so that no step reaches the port in its own clock, and a FIFO that adds no latency where it is empty.
+fn resends_fifo<'a>(
+    engine: &Engine<'a>,
+    valid: Signal<'a>,
+    word: Signal<'a>,
+    depth: u32,
+    port: Stream<'a>,
+) -> Signal<'a> {
+    let m = engine.m;
+    let input = Stream::wires(m, "resends_in", word.width());
+    let comes = m.reg("resend_comes", 1).reset(0);
+    let held = m.reg("resend_word", word.width());
+    comes.set(valid);
+    held.set(word);
+    input.valid.set(comes);
+    input.data.set(held);
+    let buffered = stream_fifo::falling_through(m, "u_resends", input, depth);
     port.valid.set(buffered.valid);
     port.data.set(buffered.data);
     buffered.ready.set(port.ready);

@@ -7,8 +7,9 @@ use spraynic_config::descriptor::CompletionStatus;
 use spraynic_rtl::{Bundle, Signal};
 use spraynic_wire::RnrTimer;
 
-use super::engine::{Engine, Step};
+use super::engine::Engine;
 use super::layout::{Read, Record};
+use super::step::Step;
 use super::tables::in_window;
 
 /// `rnr_retry` that never gives up (IBA volume 1, section 9.7.5.2.8).

@@ -4,7 +4,7 @@
 
 use spraynic_rtl::{Bundle, Module, ReadDuringWrite, Signal, cat};
 
-use super::layout::{Deadline, ORDER_BITS, QueuePair, Read, Record, Sending, Sizes, Space, WORD};
+use super::layout::{Deadline, Marks, ORDER_BITS, QueuePair, Read, Record, Sending, Sizes, Space, WORD};
 
 /// A table: wires to drive, and the word that was read.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +64,7 @@ pub(super) struct Tables<'a> {
     pub(super) deadlines: Table<'a>,
     pub(super) records: Table<'a>,
     pub(super) log: Table<'a>,
+    pub(super) marks: Table<'a>,
     pub(super) paths: Table<'a>,
     pub(super) acked: Table<'a>,
     pub(super) lost: Table<'a>,
@@ -82,6 +83,7 @@ impl<'a> Tables<'a> {
             deadlines: Table::new(m, "deadlines", spaces, Deadline::packed_width()),
             records: Table::new(m, "records", spaces * sizes.window, Record::packed_width()),
             log: Table::new(m, "log", spaces * sizes.window, Sending::packed_width()),
+            marks: Table::new(m, "marks", spaces * (sizes.window / WORD), Marks::packed_width()),
             paths: Table::new(m, "paths", spaces * sizes.paths, ORDER_BITS),
             acked: bitmap("acked"),
             lost: bitmap("lost"),

@@ -3,9 +3,10 @@
 use spraynic_rtl::{Bundle, Signal};
 
 use super::Ports;
-use super::engine::{Engine, Step};
+use super::engine::Engine;
 use super::layout::Deadline;
 use super::operation::{self, Operation};
+use super::step::Step;
 
 /// Packets that were sent and may go before feedback that waits.
 const BURST: u32 = 7;
@@ -56,7 +57,10 @@ pub(super) fn turn<'a>(
     resends: Signal<'a>,
 ) {
     let (m, sizes) = (engine.m, &engine.sizes);
-    let idle = (engine.step.eq_lit(Step::Idle as u8) & may_go).named("is_idle");
+    let idle = engine.step.eq_lit(Step::Idle as u8);
+    // Another one begins in the clock in which an operation ends, unless the queue pair fails with it.
+    let ends = engine.asks.settle & !engine.deed.failed;
+    let free = ((idle | ends) & may_go).named("is_free");
     let burst = m
         .reg("burst", 3)
         .reset(0)
@@ -72,10 +76,10 @@ pub(super) fn turn<'a>(
     let feedback_waits = ports.feedback.valid & resends;
     let sent_turn = others & ports.sent.valid & !(feedback_waits & burst.eq_lit(BURST));
     let feedback_turn = others & feedback_waits & !sent_turn;
-    ports.contexts.ready.set(idle);
-    due.taken.set(idle & timer_turn);
-    ports.feedback.ready.set(idle & feedback_turn);
-    ports.sent.ready.set(idle & sent_turn);
+    ports.contexts.ready.set(free);
+    due.taken.set(free & timer_turn);
+    ports.feedback.ready.set(free & feedback_turn);
+    ports.sent.ready.set(free & sent_turn);
 
     let of_context = operation::of_context(sizes, ports.contexts.data, time);
     let of_timer = operation::of_timer(sizes, due.index, time);
@@ -95,7 +99,7 @@ pub(super) fn turn<'a>(
     let (written, request_psn, response_psn) = operation::queue_pair_of(ports.contexts.data);
 
     let any = context_turn | timer_turn | sent_turn | feedback_turn;
-    m.when(idle & any, || {
+    m.when(free & any, || {
         // What there is not changes nothing.
         m.when(!chosen.outside, || engine.op.set(&chosen));
         m.when(context_turn, || {
@@ -112,29 +116,10 @@ pub(super) fn turn<'a>(
                 .else_when(feedback_turn, || engine.count("drop_stale"));
         })
         .else_when(sent_turn & plain, || {
-            engine.take_order(&sent, sent_index, m.lit(0, 2));
-            engine.take_next(&sent);
-            engine.out.event.set_lit(1);
-            engine
-                .out
-                .event_kind
-                .set_lit(spraynic_config::descriptor::PathEventKind::Sent as u8);
-            engine.out.event_path.set(sent.path);
+            engine.take_plain(&sent);
         })
         .else_when(engine.held & engine.index.eq(index), || engine.go(Step::Begin))
-        .otherwise(|| {
-            m.when(engine.held, || {
-                engine.tables.spaces.write(engine.index, engine.space.pack());
-            });
-            engine.tables.spaces.read(index);
-            engine
-                .tables
-                .queue_pairs
-                .read(chosen.qpn.part(0, sizes.queue_pair_bits));
-            engine.index.set(index);
-            engine.held.set_lit(1);
-            engine.deed.second.set_lit(0);
-            engine.go(Step::Load);
-        });
+        .else_when(idle, || engine.swap(&chosen, chosen.space))
+        .otherwise(|| engine.go(Step::Swap));
     });
 }

@@ -15,7 +15,7 @@ use crate::joints::{drain, from, has_stream, into, join, join_axi_where_both, jo
 use crate::stream_fifo;
 use crate::stream_fork::fork;
 
-/// Feedback that may wait for `retransmit_engine`, which takes some 25 clocks for a SACK: so long no packet behind it waits.
+/// Feedback that may wait for `retransmit_engine`, which takes 8 clocks and more for a SACK: so long no packet behind it waits.
 const FEEDBACK: u32 = 64;
 
 /// Beats of payload that wait before `requester`, of each of its inputs.
