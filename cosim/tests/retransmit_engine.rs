@@ -11,7 +11,7 @@ mod scenario;
 use network::Chances;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use scenario::{Event, Given, Scenario, config};
+use scenario::{Event, Given, Scenario, WINDOW, config};
 use spraynic_config::descriptor::{SendContext, SentPacket};
 use spraynic_cosim::{
     Bench, Case, Expectation, Limits, ModelSource, Outcome, Pattern, Property, PropertyError, SharedModel, Simulation,
@@ -20,6 +20,9 @@ use spraynic_cosim::{
 use spraynic_wire::{CcState, Header, NackReason, Neth, Opcode, Psn, Seth};
 
 static MODEL: SharedModel = SharedModel::new(source);
+/// Windows of one word of the bitmaps, and of most.
+static LEAST: SharedModel = SharedModel::new(|| source_of(64));
+static MOST: SharedModel = SharedModel::new(|| source_of(1_024));
 
 /// Clocks of a SACK that acknowledges so many packets in order, one SACK after the other: those of the table in the documentation.
 const SACK_CLOCKS: [(u32, u64); 4] = [(1, 8), (4, 11), (16, 33), (64, 141)];
@@ -40,11 +43,18 @@ const LIMITS: Limits = Limits {
 };
 
 fn source() -> ModelSource {
-    let context = spraynic_rtl::Context::new();
-    ModelSource::from_definition(spraynic_hdl::retransmit_engine::retransmit_engine(&context, &config()))
+    source_of(WINDOW)
 }
 
-fn chances() -> impl Strategy<Value = Chances> {
+fn source_of(window: u32) -> ModelSource {
+    let context = spraynic_rtl::Context::new();
+    ModelSource::from_definition(spraynic_hdl::retransmit_engine::retransmit_engine(
+        &context,
+        &config(window),
+    ))
+}
+
+fn chances(window: u32) -> impl Strategy<Value = Chances> {
     let shape = (
         any::<u64>(),
         1..900u32,
@@ -62,8 +72,12 @@ fn chances() -> impl Strategy<Value = Chances> {
         prop_oneof![2 => 4_000..20_000u32, 1 => Just(500_000u32)],
     );
     (shape, more).prop_map(
-        |((seed, steps, gap, loss, trim, garbage, context), (eager, paths, ooo_threshold, base_rtt_ns, timeout_ns))| {
+        move |(
+            (seed, steps, gap, loss, trim, garbage, context),
+            (eager, paths, ooo_threshold, base_rtt_ns, timeout_ns),
+        )| {
             Chances {
+                window,
                 seed,
                 steps,
                 gap,
@@ -81,20 +95,36 @@ fn chances() -> impl Strategy<Value = Chances> {
     )
 }
 
-fn scenarios() -> impl Strategy<Value = (Chances, [Pattern; 7])> {
+fn scenarios(window: u32) -> impl Strategy<Value = (Chances, [Pattern; 7])> {
     let always = Just([(); 7].map(|()| Pattern::Always));
     let patterns = [(); 7].map(|()| prop_oneof![2 => Just(Pattern::Always), 1 => Pattern::strategy()]);
     let patterns = prop_oneof![1 => always, 2 => patterns];
-    (chances(), patterns)
+    (chances(window), patterns)
 }
 
 #[test]
 fn everything_equals_the_golden_model() -> Result<(), PropertyError> {
-    Property::new("retransmit_engine", &MODEL)
-        .cases(80)
+    equals_the_golden_model(&MODEL, WINDOW, 80)
+}
+
+#[test]
+fn a_window_of_one_word_equals_the_golden_model() -> Result<(), PropertyError> {
+    equals_the_golden_model(&LEAST, 64, 30)
+}
+
+#[test]
+#[ignore = "one more model: for changes of the window"]
+fn the_largest_window_equals_the_golden_model() -> Result<(), PropertyError> {
+    equals_the_golden_model(&MOST, 1_024, 100)
+}
+
+fn equals_the_golden_model(model: &SharedModel, window: u32, cases: u32) -> Result<(), PropertyError> {
+    Property::new("retransmit_engine", model)
+        .cases(cases)
         .limits(LIMITS)
-        .check_trials(scenarios(), |(chances, patterns)| {
+        .check_trials(scenarios(window), |(chances, patterns)| {
             let scenario = Scenario {
+                window: chances.window,
                 events: network::write(chances.clone()),
                 patterns: patterns.clone(),
             };
@@ -116,8 +146,9 @@ fn run(events: Vec<(u64, Event)>) -> Option<(Outcome, Given)> {
     let model = MODEL.get().unwrap_or_else(|error| panic!("{error}"))?;
     let mut simulation = Simulation::new(&model, 1);
     let scenario = Scenario {
+        window: WINDOW,
         events,
-        ..Scenario::default()
+        patterns: Default::default(),
     };
     let outcome = Bench::new(&mut simulation, &scenario.stimulus(), LIMITS)
         .and_then(|mut bench| bench.run(&mut ()))
@@ -290,8 +321,8 @@ fn scenarios_reach_every_counter() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut reached: Counters = Counters::default();
     for _ in 0..60 {
-        let chances = chances().new_tree(&mut runner).expect("a value").current();
-        let mut model = RetransmitEngine::new(Config::from(&config()));
+        let chances = chances(WINDOW).new_tree(&mut runner).expect("a value").current();
+        let mut model = RetransmitEngine::new(Config::from(&config(WINDOW)));
         for (cycle, event) in network::write(chances) {
             let now = scenario::time_at(scenario::BEGIN + cycle);
             model.expire_due(now);

@@ -10,13 +10,15 @@ use spraynic_wire::{
     CcState, Header, NackReason, NakCode, Neth, Opcode, PathFeedback, Psn, RnrTimer, SequenceSpace, Seth, Syndrome,
 };
 
-use super::scenario::{BEGIN, Event, QUEUE_PAIRS, WINDOW, config, time_at};
+use super::scenario::{BEGIN, Event, QUEUE_PAIRS, config, time_at};
 
 /// What chance decides.
 #[derive(Debug, Clone)]
 pub(super) struct Chances {
     pub(super) seed: u64,
     pub(super) steps: u32,
+    /// PSNs of a window.
+    pub(super) window: u32,
     /// Clocks between two steps, up to.
     pub(super) gap: u64,
     /// In percent.
@@ -155,7 +157,7 @@ pub(super) fn write(chances: Chances) -> Vec<(u64, Event)> {
     let mut writer = Writer {
         random: Random(chances.seed),
         cycle: 0,
-        model: RetransmitEngine::new(Config::from(&config())),
+        model: RetransmitEngine::new(Config::from(&config(chances.window))),
         contexts: vec![SendContext::default(); QUEUE_PAIRS as usize],
         flows: vec![Default::default(); QUEUE_PAIRS as usize],
         events: vec![],
@@ -232,7 +234,7 @@ impl Writer {
             profile,
             policy: u8::from(random.below(8) > 0) * 2,
             path_set: random.below(32) as u16,
-            window: WINDOW as u16,
+            window: self.chances.window as u16,
             retry_limit: random.below(3) as u8,
             rnr_retry: random.below(8) as u8,
             psn: start(random),
@@ -298,7 +300,7 @@ impl Writer {
         let flow = &mut self.flows[qpn as usize][usize::from(space)];
         let (psn, slot, again) = match flow.resends.pop_front() {
             Some((psn, slot)) => (psn, slot, true),
-            None if outstanding >= WINDOW => return,
+            None if outstanding >= self.chances.window => return,
             None => {
                 flow.next = wrap(flow.next + 1);
                 (wrap(flow.next.wrapping_sub(1)), flow.next as u8, false)
@@ -372,7 +374,7 @@ impl Writer {
                 let done = Psn::new(flow.base).distance(Psn::new(psn)).clamp(0, psns as i32 - 1) as u32;
                 (wrap(psn + done), psns - done, response, slot, true)
             }
-            None if outstanding + psns > WINDOW => return,
+            None if outstanding + psns > self.chances.window => return,
             None => {
                 let psn = flow.next;
                 flow.next = wrap(psn + psns);

@@ -13,6 +13,7 @@ use spraynic_golden::reorder_buffer::Space;
 use spraynic_golden::retransmit_engine::{Config, RetransmitEngine};
 
 pub(super) const QUEUE_PAIRS: u32 = 4;
+/// PSNs of a window, where nothing else is said.
 pub(super) const WINDOW: u32 = 128;
 /// Cycle from which on the tables are swept and the first contexts written.
 pub(super) const BEGIN: u64 = 100;
@@ -23,11 +24,11 @@ pub(super) const TIMER_BOUND: u64 = 2_000;
 /// Time of cycle 0.
 pub(super) const START_NS: u64 = 1_000_000;
 
-pub(super) fn config() -> NicConfig {
+pub(super) fn config(window: u32) -> NicConfig {
     let mut config = NicConfig::preset(Preset::G100);
     config.queue_pairs.count = 8;
     config.send.queue_pairs = QUEUE_PAIRS;
-    config.send.window = WINDOW;
+    config.send.window = window;
     config.paths.entries = 16;
     config.wire.profiles = [Profile::Roce, Profile::Solar, Profile::Mrc].into();
     config
@@ -47,8 +48,10 @@ pub(super) enum Event {
 }
 
 /// Everything that goes in, each with the cycle before which it is not offered, from [`BEGIN`] on.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Scenario {
+    /// PSNs of a window.
+    pub(super) window: u32,
     pub(super) events: Vec<(u64, Event)>,
     /// When contexts, packets sent and feedback are offered; when progress, resends, path events and probes are taken.
     pub(super) patterns: [Pattern; 7],
@@ -137,7 +140,7 @@ impl Scenario {
 
     /// Compares everything that came out, and all counters, with the golden model.
     pub(super) fn judge(&self, outcome: &Outcome) -> Result<Given, String> {
-        let mut model = RetransmitEngine::new(Config::from(&config()));
+        let mut model = RetransmitEngine::new(Config::from(&config(self.window)));
         let mut expected = Given::default();
         let always = self.patterns.iter().all(|pattern| *pattern == Pattern::Always);
         for (cycle, event) in self.steps(outcome)? {

@@ -34,9 +34,7 @@ impl<'a> Engine<'a> {
         let believed_sack = self.was_sent(cumulative)
             & (!op.turned.any() | self.was_sent(top))
             & (!op.counted | self.was_sent(generation));
-        let believed = of_ack
-            .mux(self.was_sent(psn - space.base), believed_sack)
-            .named("believed");
+        let believed = of_ack.mux(self.is_before_next(psn), believed_sack).named("believed");
         let stale = (of_ack & (beyond_done.msb() | (op.nak & !op.status.any()))).named("acknowledges_nothing");
 
         let newer = op.generation - space.generation;

@@ -113,6 +113,11 @@ impl<'a> Engine<'a> {
         from_base.msb() | from_base.lt(self.outstanding)
     }
 
+    /// Whether a PSN stands before the next one: within half of all PSNs.
+    pub(super) fn is_before_next(&self, psn: Signal<'a>) -> Signal<'a> {
+        (psn - self.space.next).msb()
+    }
+
     pub(super) fn is_outstanding(&self, psn: Signal<'a>) -> Signal<'a> {
         (psn - self.space.base).lt(self.outstanding)
     }

@@ -35,9 +35,9 @@ impl<'a> Engine<'a> {
 
     /// [`Step::Refused`]: a NACK.
     pub(super) fn refused(&self) {
-        let (m, op, space) = (self.m, &self.op, &self.space);
+        let (m, op) = (self.m, &self.op);
         let record = self.record();
-        let sent = (op.psn - space.next).msb();
+        let sent = self.is_before_next(op.psn);
         let fits = record.entropy.eq(op.entropy);
         let newer = record
             .copies

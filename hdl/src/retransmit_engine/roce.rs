@@ -119,7 +119,7 @@ impl<'a> Engine<'a> {
         if let Some(reads) = self.tables.reads {
             reads.read(self.place_of(space.first_read + m.lit(1, 4)));
         }
-        m.when(!self.was_sent(of_psn), || {
+        m.when(!self.is_before_next(self.walk.psn), || {
             self.count("drop_incredible");
             self.go(Step::Idle);
         })
