@@ -56,9 +56,12 @@ fn limit() -> impl Strategy<Value = RateLimit> {
 fn request() -> impl Strategy<Value = RateRequest> {
     let qpn = prop_oneof![6 => Just(3u32), 6 => 0..8u32, 1 => 0..1u32 << 24];
     let bytes = (0..24u32, any::<u32>()).prop_map(|(shift, bits)| (bits & 0xff_ffff) >> shift);
-    (qpn, 0..4u8, bytes).prop_map(|(qpn, class, bytes)| RateRequest {
+    let (follows, responses) = (prop::bool::weighted(0.3), any::<bool>());
+    (qpn, 0..4u8, bytes, follows, responses).prop_map(|(qpn, class, bytes, follows, responses)| RateRequest {
         qpn,
         class,
+        follows,
+        responses,
         bytes,
         ..RateRequest::default()
     })

@@ -39,7 +39,8 @@ impl From<&NicConfig> for Config {
 pub enum Grant {
     /// The bytes were taken from both buckets.
     Granted = 0,
-    /// The bucket of the queue pair holds too little (or there is no such queue pair), whatever that of the class holds.
+    /// The bucket of the queue pair holds too little (or there is no such queue pair, or the request follows a refused one), whatever that of
+    /// the class holds.
     QueuePair = 1,
     /// Only the bucket of the class holds too little.
     Class = 2,
@@ -120,6 +121,8 @@ impl Bucket {
 pub struct RateLimiter {
     queue_pairs: Vec<Bucket>,
     classes: [Bucket; CLASSES],
+    /// The last request of `work_queue` was refused; that of `response_queue`.
+    last_refused: [bool; 2],
     counters: Counters,
 }
 
@@ -130,6 +133,7 @@ impl RateLimiter {
         Self {
             queue_pairs: vec![Bucket::default(); config.queue_pairs as usize],
             classes: [Bucket::default(); CLASSES],
+            last_refused: [false; 2],
             counters: Counters::default(),
         }
     }
@@ -154,11 +158,14 @@ impl RateLimiter {
         }
     }
 
-    /// Decides a request, at a time in nanoseconds that is not before those of earlier calls.
+    /// Decides a request, at a time in nanoseconds that is not before those of earlier calls. One that follows a refused one of the same asker
+    /// is refused: it was made in the belief that that one would be granted.
     pub fn request(&mut self, request: &RateRequest, now_ns: u64) -> Grant {
         let (bytes, class) = (request.bytes, usize::from(request.class) % CLASSES);
+        let asker = usize::from(request.responses);
+        let barred = request.follows && self.last_refused[asker];
         let grant = match self.queue_pairs.get_mut(request.qpn as usize) {
-            Some(own) if own.holds(bytes, now_ns) => {
+            Some(own) if !barred && own.holds(bytes, now_ns) => {
                 let shared = &mut self.classes[class];
                 if shared.holds(bytes, now_ns) {
                     own.take(bytes, now_ns);
@@ -170,6 +177,7 @@ impl RateLimiter {
             }
             _ => Grant::QueuePair,
         };
+        self.last_refused[asker] = grant != Grant::Granted;
         let counter = match grant {
             Grant::Granted => &mut self.counters.granted,
             Grant::QueuePair => &mut self.counters.refused_queue_pair,

@@ -137,6 +137,31 @@ fn a_refused_request_takes_nothing_and_names_the_bucket() {
 }
 
 #[test]
+fn what_follows_a_refused_request_of_the_same_asker_is_refused() {
+    let mut limiter = limiter();
+    limiter.write_limit(&limit(0, false, 0, 100), 0);
+    let follower = RateRequest {
+        follows: true,
+        ..request(0, 3, 10)
+    };
+    let of_responses = RateRequest {
+        responses: true,
+        ..follower
+    };
+    assert_eq!(limiter.request(&follower, 0), Grant::Granted, "nothing was refused");
+    assert_eq!(limiter.request(&request(0, 3, 101), 0), Grant::QueuePair);
+    assert_eq!(limiter.request(&follower, 0), Grant::QueuePair);
+    assert_eq!(limiter.request(&of_responses, 0), Grant::Granted, "another asker");
+    assert_eq!(limiter.request(&follower, 0), Grant::QueuePair, "what follows that");
+    assert_eq!(
+        limiter.request(&request(0, 3, 80), 0),
+        Grant::Granted,
+        "nothing was taken"
+    );
+    assert_eq!(limiter.request(&request(1, 3, 10), 0), Grant::Granted);
+}
+
+#[test]
 fn a_bucket_beyond_the_table_is_counted() {
     let mut limiter = limiter();
     limiter.write_limit(&limit(8, false, 0, 0), 0);

@@ -253,6 +253,7 @@ impl ResponseQueue {
             qpn,
             class: candidate.class,
             bytes: candidate.payload + candidate.packets * PACKET_COST,
+            responses: true,
             ..RateRequest::default()
         })
     }

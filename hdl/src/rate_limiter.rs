@@ -139,9 +139,18 @@ pub fn rate_limiter<'a>(context: &'a Context, config: &NicConfig) -> Definition<
         asked: valid.clone(),
         writes_1: write_1 & of_class & !class_beyond,
     };
+    // Clock 4: does it follow a refused one? The request ahead is in clock 6 at least.
+    let mut follows = Staged::new("follows", request.get("follows"));
+    let mut of_responses = Staged::new("of_responses", request.get("responses"));
+    let last_refused: Vec<Signal<'a>> = ["work", "responses"]
+        .iter()
+        .map(|asker| m.reg(&format!("last_of_{asker}_refused"), 1).reset(0))
+        .collect();
+    let barred_4 = follows.after(3) & of_responses.after(3).select(&last_refused);
     let mut asked = Asked {
         time_1,
         bytes: Staged::new("bytes", request.get("bytes")),
+        barred_4: barred_4.named("follows_a_refused_one"),
         granted_5: m.wire("granted_5", 1),
         write_1,
         written_1: cat_lsb_first(&[limit.get("limited"), limit.get("rate"), limit.get("burst")]),
@@ -160,6 +169,10 @@ pub fn rate_limiter<'a>(context: &'a Context, config: &NicConfig) -> Definition<
     let class_stored = class_tables.read_now(class_1, class.index.after(2));
     let class_holds = bucket::bucket(m, &class_tables, &class_stored, &mut class, &mut asked);
     asked.granted_5.set(own_holds & class_holds);
+    for (asker, refused) in (0..).zip(&last_refused) {
+        let answered = valid[4] & of_responses.after(4).eq_lit(asker);
+        m.when(answered, || refused.set(!asked.granted_5));
+    }
 
     // Clock 5: the answer leaves, or waits.
     let answer = cat_lsb_first(&[!own_holds, own_holds & !class_holds]).named("answer");

@@ -3,12 +3,15 @@
 //! One operation at a time: a request, a context, something that was heard from the network, or a slice. Each loads what is kept of its queue
 //! pair, changes it, and stores it. It never touches payload. Theory of operation: `docs/src/blocks/work_queue.md`.
 
+mod asked;
+mod choice;
 mod engine;
 mod events;
 mod heard;
 mod slice;
 mod state;
 mod turns;
+mod undo;
 
 use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{

@@ -189,7 +189,9 @@ descriptor! {
     RateRequest {
         qpn: u32 = 24, "queue pair number of this side";
         class: u8 = 2, "traffic class";
-        reserved_0: u8 = 6, "zero";
+        follows: bool = 1, "refused if the last request of this asker was: it was made before that one was decided";
+        responses: bool = 1, "asked by `response_queue`, not by `work_queue`";
+        reserved_0: u8 = 4, "zero";
         bytes: u32 = 24, "bytes";
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Stored<'a> {
 pub(super) struct Asked<'a> {
     pub(super) time_1: Signal<'a>,
     pub(super) bytes: Staged<'a>,
+    /// The request of clock 4 follows one that was refused: it finds nothing.
+    pub(super) barred_4: Signal<'a>,
     /// The request of clock 5 is granted.
     pub(super) granted_5: Signal<'a>,
     /// A write, in clock 1.
@@ -143,8 +145,9 @@ pub(super) fn bucket<'a>(
     let (burst_4, bytes_4) = (burst.after(at(4)), asked.bytes.after(at(4)));
     let full_keeps = burst_4.zero_extend(25) - bytes_4.zero_extend(25);
     let full_keeps_5 = full_keeps.part(0, 24).delayed(&named("full_keeps_5"));
-    let full_holds_5 = (asked_4 & !full_keeps.msb()).delayed(&named("full_holds_5"));
-    let unlimited_5 = (asked_4 & !limited.after(at(4))).delayed(&named("unlimited_5"));
+    let may_4 = (asked_4 & !asked.barred_4).named(&named("asked_and_not_barred"));
+    let full_holds_5 = (may_4 & !full_keeps.msb()).delayed(&named("full_holds_5"));
+    let unlimited_5 = (may_4 & !limited.after(at(4))).delayed(&named("unlimited_5"));
 
     // Clock 5: the answer, and what is left.
     let grants = unlimited_5 | (full_holds_5 & (over_5 | !short_5));

@@ -157,6 +157,7 @@ fn ask<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         "qpn" => e.qpn,
         "class" => e.q("class"),
         "bytes" => part.cost.zero_extend(width),
+        "responses" => m.high(),
         _ => m.lit(0, width),
     });
     e.asks.data.set(fields.pack());

@@ -1,10 +1,12 @@
-//! The engine: chooses the next operation, loads what is kept of its queue pair, and stores it. Its steps are in `events.rs`, `heard.rs` and
-//! `slice.rs`; what they share is here.
+//! The engine: the registers that hold a queue pair, and the RAMs behind them. Which operation is next and how its queue pair comes into the
+//! registers is in `choice.rs`; the steps are in `events.rs`, `heard.rs`, `slice.rs` and `undo.rs`; what they share is here.
 
 use super::Ports;
+use super::asked::Asked;
+use super::choice;
 use super::state::{Sizes, queue_record, slot_record};
 use super::turns::Turns;
-use super::{events, heard, slice};
+use super::{events, heard, slice, undo};
 use crate::counter::{Counter, count_when};
 use crate::fields::Fields;
 use crate::record::Record;
@@ -23,10 +25,8 @@ pub(super) enum Step {
     Load,
     Loaded,
     Execute,
-    ReadSlot,
     SlotRead,
     Wake,
-    Store,
     // Requests and contexts.
     PostChecked,
     // What was heard.
@@ -37,8 +37,6 @@ pub(super) enum Step {
     ClearLostWrite,
     ResponseJudged,
     ResendJudged,
-    MarkLostRead,
-    MarkLostWrite,
     Find,
     Found,
     // Completions.
@@ -51,16 +49,14 @@ pub(super) enum Step {
     ScanLost,
     ScanLostRead,
     ScanLostFound,
-    LostFound,
     CutRead,
-    CutRoom,
     CutPackets,
     CutBytes,
-    Credit,
     Ask,
-    Grant,
-    Commit,
-    Rotate,
+    // Refusals.
+    UndoLoad,
+    UndoLoaded,
+    Undo,
 }
 
 /// Kinds of operations, one-hot.
@@ -79,7 +75,7 @@ pub(super) struct Kind<'a> {
 pub(super) struct Engine<'a> {
     pub(super) m: Module<'a>,
     pub(super) sizes: Sizes,
-    step: Signal<'a>,
+    pub(super) step: Signal<'a>,
     /// Step behind `SlotRead`.
     then: Signal<'a>,
     pub(super) kind: Kind<'a>,
@@ -94,8 +90,19 @@ pub(super) struct Engine<'a> {
     pub(super) queue: Record<'a>,
     pub(super) slot: Record<'a>,
     pub(super) responded: Signal<'a>,
-    /// Slot to be read.
+    /// Place of the slot in the registers.
     pub(super) walk: Signal<'a>,
+    /// Reads the slot at a place: enable, place.
+    pub(super) slot_read: [Signal<'a>; 2],
+    /// What was read goes into the registers.
+    pub(super) slot_load: Signal<'a>,
+    /// The clock before read the slot at the cut.
+    pub(super) cut_fetched: Signal<'a>,
+    /// The lost packet of the last resend is the only one of its queue pair, and found: it can be sent at once.
+    pub(super) known: Signal<'a>,
+    /// The slice that is made follows one that is not decided.
+    pub(super) follows: Signal<'a>,
+    pub(super) asked: Asked<'a>,
     pub(super) turns: Turns<'a>,
     pub(super) class: Signal<'a>,
     /// Writes a slot: enable, index, word.
@@ -107,10 +114,7 @@ pub(super) struct Engine<'a> {
     given: [Signal<'a>; 4],
     /// The port of completions takes one now.
     pub(super) can_give: Signal<'a>,
-    pub(super) slice_valid: Signal<'a>,
-    pub(super) slice_out: Signal<'a>,
     pub(super) asks: Stream<'a>,
-    pub(super) grants: Stream<'a>,
 }
 
 /// Port of the RAM of PSNs to be sent again: words of 64.
@@ -139,11 +143,18 @@ impl<'a> Engine<'a> {
         self.queue.get(name)
     }
 
+    /// Reads the slot at a place: it can be loaded in the next clock, or later.
+    pub(super) fn fetch_slot(&self, place: Signal<'a>) {
+        self.slot_read[0].set_lit(1);
+        self.slot_read[1].set(place);
+    }
+
     /// Reads the slot at a place, and goes on with a step that finds it in the registers.
     pub(super) fn read_slot(&self, place: Signal<'a>, then: Step) {
+        self.fetch_slot(place);
         self.walk.set(place);
         self.then.set_lit(then as u8);
-        self.go(Step::ReadSlot);
+        self.go(Step::SlotRead);
     }
 
     /// Gives a completion; the step must hold until `can_give`.
@@ -168,6 +179,21 @@ impl<'a> Engine<'a> {
         place.part(0, self.sizes.slot)
     }
 
+    /// The place between `head` and `end` that has this slot, and whether there is one.
+    pub(super) fn place_of_slot(&self, slot: Signal<'a>, end: Signal<'a>) -> (Signal<'a>, Signal<'a>) {
+        let head = self.q("head");
+        let ahead = (slot.resize(self.sizes.slot) - self.slot_of(head)).zero_extend(self.sizes.place());
+        let in_table = !(slot.zero_extend(9) >> self.sizes.slot).any();
+        (head + ahead, in_table & ahead.lt(end - head))
+    }
+
+    /// Which packet of the request in the registers a PSN is, whether it is one of them, and whether it is the last one.
+    pub(super) fn in_slot(&self, psn: Signal<'a>) -> (Signal<'a>, Signal<'a>, Signal<'a>) {
+        let (first, psns) = (self.slot.get("first_psn"), self.slot.get("psns"));
+        let index = psn - first;
+        (index, index.lt(psns), index.eq(psns - psns.lit(1)))
+    }
+
     pub(super) fn slot_request(&self) -> Fields<'a> {
         Fields::unpack::<WorkRequest>(self.slot.get("request"))
     }
@@ -186,6 +212,14 @@ impl<'a> Engine<'a> {
     /// Number of the word of 64 PSNs, of a PSN.
     pub(super) fn word_of(&self, psn: Signal<'a>) -> Signal<'a> {
         psn.part(0, self.sizes.window) >> 6
+    }
+
+    /// A packet of the word that was read is to be sent again.
+    pub(super) fn mark_lost(&self, psn: Signal<'a>) {
+        self.lost.write.set_lit(1);
+        let before = self.lost.data.gate(self.lost_flag(self.lost.word));
+        self.lost.value.set(before | (self.m.lit(1, 64) << psn.part(0, 6)));
+        self.set_lost_flag(self.lost.word, self.m.high());
     }
 
     /// A bit of `lost_words`.
@@ -219,110 +253,13 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     let qpn = m.reg("qpn", 24);
     let index = qpn.part(0, sizes.qpn);
     let beyond = (qpn >> sizes.qpn).any().named("beyond");
+    let steady = at(Step::Choose) | (!kind.slice & !at(Step::Undo));
+    let turns = Turns::new(m, sizes, steady, at(Step::Load), index);
+    let asked = Asked::new(m, sizes, index, ports.grants, ports.slices);
 
-    let choose = at(Step::Choose) & !sweep.active;
-    let load = at(Step::Load);
-    let turns = Turns::new(m, sizes, at(Step::Choose) | !kind.slice, load, index);
-
-    // The choice. After an event a slice goes first, after a slice an event.
-    let slice_valid = m.reg("slice_valid", 1).reset(0);
-    let slice_out = m.reg("slice_out", ports.slices.data.width());
-    ports.slices.valid.set(slice_valid);
-    ports.slices.data.set(slice_out);
-    m.when(ports.slices.ready, || slice_valid.set_lit(0));
-    let slice_first = m.reg("slice_first", 1).reset(0).doc("the last operation was an event");
-    // A slice is begun only when its place is free: the engine never waits for the packets before it.
-    let slice_ready = (turns.may & !slice_valid).named("slice_ready");
-    let mut free = (choose & !(slice_first & slice_ready)).named("event_may_begin");
-    let data_reg = |stream: Stream<'a>, name: &str, begins: Signal<'a>| {
-        let reg = m.reg(name, stream.data.width());
-        m.when(begins, || reg.set(stream.data));
-        reg
-    };
-    let mut begun = vec![];
-    let mut packed = vec![];
-    for (stream, name) in [
-        (ports.contexts, "context"),
-        (ports.progress, "progress"),
-        (ports.responses, "response"),
-        (ports.resends, "resend"),
-        (ports.requests, "request"),
-    ] {
-        stream.ready.set(free);
-        let begins = (free & stream.valid).named(&format!("{name}_begins"));
-        packed.push(data_reg(stream, &format!("{name}_data"), begins));
-        begun.push(begins);
-        free = free & !stream.valid;
-        if name == "context" {
-            // Who waited for tokens goes before what is heard, so that it waits no longer than it must.
-            let due_begins = (free & turns.due).named("due_begins");
-            begun.push(due_begins);
-            free = free & !turns.due;
-        }
-    }
-    let [
-        context_begins,
-        due_begins,
-        progress_begins,
-        response_begins,
-        resend_begins,
-        post_begins,
-    ] = begun[..]
-    else {
-        panic!("six kinds of events");
-    };
-    let event_begins = begun.iter().fold(m.low(), |any, begins| any | *begins);
-    let slice_begins = (choose & slice_ready & !event_begins).named("slice_begins");
-    turns.due_taken.set(due_begins);
-    let class = m.reg("slice_class", 2).doc("class whose turn it is");
-    let first_qpn = |stream: Stream<'a>, low: u32| stream.data.part(low, 24);
-    m.when(event_begins | slice_begins, || {
-        step.set_lit(Step::Load as u8);
-        slice_first.set(event_begins);
-        for (kind, begins) in [
-            (kind.context, context_begins),
-            (kind.due, due_begins),
-            (kind.progress, progress_begins),
-            (kind.response, response_begins),
-            (kind.resend, resend_begins),
-            (kind.post, post_begins),
-            (kind.slice, slice_begins),
-        ] {
-            kind.set(begins);
-        }
-        class.set(turns.class);
-        let mut chosen = turns.qpn.zero_extend(24);
-        for (begins, of) in [
-            (due_begins, turns.due_qpn.zero_extend(24)),
-            (context_begins, first_qpn(ports.contexts, 0)),
-            (progress_begins, first_qpn(ports.progress, 0)),
-            (response_begins, first_qpn(ports.responses, 0)),
-            (resend_begins, first_qpn(ports.resends, 0)),
-            (post_begins, first_qpn(ports.requests, 32)),
-        ] {
-            chosen = begins.mux(of, chosen);
-        }
-        qpn.set(chosen);
-    });
-
-    // The RAMs.
     let queue = queue_record(m, sizes);
-    let states = m.memory("queues", 1 << sizes.qpn, queue.width());
-    let wakes = m.wire("wakes", 1);
-    let store = at(Step::Wake) | at(Step::Store);
-    let stored = queue.pack_with(&[("listed", queue.get("listed") | wakes)]);
-    states.write(
-        store | sweep.active,
-        sweep.active.mux(sweep.index, index),
-        stored.gate(!sweep.active),
-    );
-    let state_word = states.read(load, index);
-    m.when(at(Step::Loaded), || queue.load(state_word));
-
     let slot = slot_record(m);
     let slot_index = |place: Signal<'a>| cat(&[index, place.part(0, sizes.slot)]);
-    let walk = m.reg("walk", sizes.place());
-    let then = m.reg("then", 6);
     let slots = m.memory("slots", 1 << (sizes.qpn + sizes.slot), slot.width());
     let slot_write = [
         low_wire(m, "slot_write", 1),
@@ -330,9 +267,13 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         low_wire(m, "slot_write_word", slot.width()),
     ];
     slots.write(slot_write[0], slot_index(slot_write[1]), slot_write[2]);
-    let read = at(Step::ReadSlot);
-    let slot_word = slots.read(read, slot_index(walk));
-    m.when(at(Step::SlotRead), || slot.load(slot_word));
+    let slot_read = [
+        low_wire(m, "slot_read", 1),
+        low_wire(m, "slot_read_place", sizes.place()),
+    ];
+    let slot_load = low_wire(m, "slot_load", 1);
+    let slot_word = slots.read(slot_read[0], slot_index(slot_read[1]));
+    m.when(slot_load | at(Step::SlotRead), || slot.load(slot_word));
     let responses = m
         .memory("responded", 1 << (sizes.qpn + sizes.slot), 1)
         .read_during_write(ReadDuringWrite::New);
@@ -342,9 +283,7 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         low_wire(m, "responded_value", 1),
     ];
     responses.write(responded_write[0], slot_index(responded_write[1]), responded_write[2]);
-    let responded = responses.read(read, slot_index(walk));
-
-    let lost = lost_ram(m, sizes, index);
+    let responded = responses.read(slot_read[0], slot_index(slot_read[1]));
 
     // Completions leave by a register.
     let completion_valid = m.reg("completion_valid", 1).reset(0);
@@ -360,55 +299,67 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         low_wire(m, "given_status", 8),
     ];
 
-    let unpack = |index: usize| packed[index];
+    let event = |name: &str, stream: Stream<'a>| {
+        let data = m.reg(&format!("{name}_data"), stream.data.width());
+        data.ignore();
+        data
+    };
+    let data = [
+        event("context", ports.contexts),
+        event("progress", ports.progress),
+        event("response", ports.responses),
+        event("resend", ports.resends),
+        event("request", ports.requests),
+    ];
     let engine = Engine {
         m,
         sizes,
         step,
-        then,
+        then: m.reg("then", 6),
         kind,
         qpn,
         beyond,
-        context: Fields::unpack::<SendContext>(unpack(0)),
-        progress: Fields::unpack::<SendProgress>(unpack(1)),
-        response: Fields::unpack::<ResponseDone>(unpack(2)),
-        resend: Fields::unpack::<Resend>(unpack(3)),
-        request: Fields::unpack::<WorkRequest>(unpack(4)),
+        context: Fields::unpack::<SendContext>(data[0]),
+        progress: Fields::unpack::<SendProgress>(data[1]),
+        response: Fields::unpack::<ResponseDone>(data[2]),
+        resend: Fields::unpack::<Resend>(data[3]),
+        request: Fields::unpack::<WorkRequest>(data[4]),
         queue,
         slot,
         responded,
-        walk,
+        walk: m.reg("walk", sizes.place()),
+        slot_read,
+        slot_load,
+        cut_fetched: m
+            .reg("cut_fetched", 1)
+            .doc("the slot at the cut was read in the clock before"),
+        known: m
+            .reg("lost_packet_known", 1)
+            .reset(0)
+            .doc("the packet of the last resend is all that its queue pair has lost, and its slot is in the registers"),
+        follows: m.reg("follows", 1).doc("this slice follows one that is not decided"),
+        asked,
         turns,
-        class,
+        class: m.reg("slice_class", 2).doc("class whose turn it is"),
         slot_write,
         responded_write,
-        lost,
+        lost: lost_ram(m, sizes, index),
         give,
         given,
         can_give,
-        slice_valid,
-        slice_out,
         asks: ports.asks,
-        grants: ports.grants,
     };
     let e = &engine;
-    packed.iter().for_each(|data| data.ignore());
     e.slot.get("request").ignore();
-    m.when(at(Step::Load), || e.go(Step::Loaded))
-        .else_when(at(Step::Loaded), || e.go(Step::Execute))
-        .else_when(at(Step::ReadSlot), || e.go(Step::SlotRead))
-        .else_when(at(Step::SlotRead), || step.set(then))
-        .else_when(store, || e.go(Step::Choose));
-
-    // A queue pair with something to do gets its turn; whether it may send is found out then.
-    let has_work = e.q("lost_words").any() | e.q("cut").ne(e.q("tail"));
-    let sends = e.q("state").eq_lit(3) & !e.q("waits");
-    wakes.set(at(Step::Wake) & has_work & sends & !e.q("listed"));
-    m.when(wakes, || e.turns.push(e.q("class"), index));
-
+    m.when(at(Step::Loaded), || e.go(Step::Execute))
+        .else_when(at(Step::SlotRead), || step.set(e.then))
+        .else_when(at(Step::Wake), || e.go(Step::Choose));
+    choice::steps(e, ports, data, sweep, &at);
     events::steps(e, config, &at);
-    heard::steps(e, &at);
-    slice::steps(e, &at);
+    let part = slice::Part::new(m);
+    heard::steps(e, &part, &at);
+    slice::steps(e, &part, &at);
+    undo::steps(e, &at);
 
     m.when(e.give, || {
         completion_valid.set_lit(1);

@@ -35,7 +35,7 @@ fn context<'a>(e: &Engine<'a>, config: &NicConfig, at: &impl Fn(Step) -> Signal<
     m.when(executes, || {
         m.when(e.beyond | unknown, || e.go(Step::Choose)).otherwise(|| {
             e.q("state").set(state);
-            e.go(Step::Store);
+            e.go(Step::Choose);
             m.when(opens, || {
                 for name in ["timestamps", "weight", "entropy"] {
                     e.q(name).set(e.context.get(name));
@@ -63,10 +63,12 @@ fn context<'a>(e: &Engine<'a>, config: &NicConfig, at: &impl Fn(Step) -> Signal<
                         "reads",
                         "lost_words",
                         "waits",
-                        "deficit",
+                        "refused",
+                        "turn_over",
                     ] {
                         e.q(name).set_lit(0);
                     }
+                    e.q("deficit").set(super::turns::nothing(m));
                 });
             })
             .else_when(is(state, QueuePairState::Reset), || e.forget())

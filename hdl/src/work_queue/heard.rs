@@ -1,13 +1,14 @@
 //! Steps of what is heard from the network, and of what follows from it: requests that end, and queue pairs that fail.
 
 use super::engine::{Engine, Step};
+use super::slice::Part;
 use crate::counter::{Counter, count_when};
 use spraynic_config::Profile;
 use spraynic_config::descriptor::CompletionStatus;
 use spraynic_rtl::Signal;
 
 /// Builds the steps.
-pub(super) fn steps<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+pub(super) fn steps<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let flush = Flush {
         named: e
             .m
@@ -17,13 +18,12 @@ pub(super) fn steps<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         status: e.m.reg("flush_status", 8),
     };
     // A context fails its queue pair without naming a request.
-    e.m.when(at(Step::Loaded), || flush.named.set_lit(0));
+    e.m.when(at(Step::Execute), || flush.named.set_lit(0));
     progress(e, at);
     clear_lost(e, at);
-    resend(e, at);
-    find(e, &flush, at);
+    resend(e, part, at);
+    find(e, part, &flush, at);
     response(e, &flush, at);
-    retire(e, at);
     flush_steps(e, &flush, at);
 }
 
@@ -44,6 +44,8 @@ fn heard<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>, kind: Signal<'a>,
 fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
     heard(e, at, e.kind.progress, Step::ProgressJudged);
+    // The oldest request may end.
+    m.when(at(Step::Execute) & e.kind.progress, || e.fetch_slot(e.q("head")));
     // Registered in each clock; what is loaded stands still from the step before on.
     let offset = |name: &str, psn: Signal<'a>| e.offset(psn).delayed(&format!("{name}_offset"));
     let sent = offset("sent", e.q("next_psn"));
@@ -60,21 +62,25 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let judged = at(Step::ProgressJudged);
     let good = (base_good & done_good).named("progress_credible");
     // What is done has been received.
-    let to = base.lt(done).mux(done, base).delayed("progress_to");
+    let to_now = base.lt(done).mux(done, base).named("progress_to_now");
+    let to = to_now.delayed("progress_to");
     let done_2 = done.delayed("progress_done");
-    let advances = (good & (base_now.lt(base) | base_now.lt(done))).delayed("base_advances");
-    let done_advances = (good & done_now.lt(done)).delayed("done_advances");
+    let advances_now = good & (base_now.lt(base) | base_now.lt(done));
+    let done_advances_now = good & done_now.lt(done);
+    let advances = advances_now.delayed("base_advances");
+    let done_advances = done_advances_now.delayed("done_advances");
     let cut_lags = cut.delayed("cut_offset_2");
-    m.when(judged, || e.go(Step::ProgressTaken));
+    m.when(judged, || {
+        e.slot_load.set_lit(1);
+        e.go(Step::ProgressTaken);
+    });
     m.when(at(Step::ProgressTaken), || {
         e.q("waits").set(e.progress.get("wait"));
         m.when(done_advances, || e.q("done").set(e.q("head_psn") + done_2));
-        e.go(Step::Retire);
         m.when(advances, || {
             let base = e.q("head_psn") + to;
             e.q("base").set(base);
             m.when(cut_lags.lt(to), || e.q("cut_psn").set(base));
-            m.when(e.q("lost_words").any(), || e.go(Step::ClearLost));
         });
     });
     count_when(
@@ -82,9 +88,23 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         Counter("drop_progress", "progress of what was not sent"),
         judged & !good,
     );
+    let reached = Reached {
+        base: advances_now.mux(to_now, base_now).delayed("base_reached"),
+        done: done_advances_now.mux(done, done_now).delayed("done_reached"),
+        clears: advances & e.q("lost_words").any(),
+    };
+    retire(e, &reached, at);
     for name in ["space", "reserved_0"] {
         e.progress.get(name).ignore();
     }
+}
+
+/// What the progress at hand says, counted from the oldest request.
+struct Reached<'a> {
+    base: Signal<'a>,
+    done: Signal<'a>,
+    /// Bits of lost packets are to be taken back first.
+    clears: Signal<'a>,
 }
 
 /// What was acknowledged meanwhile is not sent again: the bits from the old base to the new one are taken back, a word at a time.
@@ -120,7 +140,7 @@ fn clear_lost<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     });
 }
 
-fn resend<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+fn resend<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
     heard(e, at, e.kind.resend, Step::ResendJudged);
     let psn = e.resend.get("psn");
@@ -131,56 +151,55 @@ fn resend<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let good = (base.le(wanted) & wanted.lt(sent)).named("resend_credible");
     let roce = e.q("profile").eq_lit(Profile::Roce.code());
     let judged = at(Step::ResendJudged);
+
+    // The slot that the resend names is in the registers: is it that of the packet?
+    let (place, in_ring) = e.place_of_slot(e.resend.get("slot"), e.q("tail"));
+    let place = place.delayed("resend_place");
+    let in_ring = in_ring.delayed("resend_slot_in_ring");
+    let (index, within, ends) = e.in_slot(psn);
+    let (within, ends) = (within.delayed("resend_in_slot"), ends.delayed("resend_ends_slot"));
+    let index = index.delayed("resend_index");
     m.when(judged, || {
         e.q("waits").set_lit(0);
-        e.lost.word.set(e.word_of(psn));
         e.go(Step::Wake);
-        m.when(good & !roce, || e.go(Step::MarkLostRead));
+        m.when(good & !roce, || {
+            e.mark_lost(psn);
+            e.lost.found.set(m.lit(1, 64) << psn.part(0, 6));
+            part.lost_packet(psn, index, ends);
+            e.walk.set(place);
+            e.known.set(within & in_ring & !e.q("lost_words").any());
+        });
         m.when(good & roce & wanted.lt(cut), || {
             e.walk.set(e.q("head"));
             e.go(Step::Find);
         });
     });
-    m.when(at(Step::MarkLostRead), || {
-        e.lost.read.set_lit(1);
-        e.go(Step::MarkLostWrite);
-    });
-    m.when(at(Step::MarkLostWrite), || {
-        e.lost.write.set_lit(1);
-        let before = e.lost.data.gate(e.lost_flag(e.lost.word));
-        e.lost.value.set(before | (m.lit(1, 64) << psn.part(0, 6)));
-        e.set_lost_flag(e.lost.word, m.high());
-        e.go(Step::Wake);
-    });
+    m.when(at(Step::Execute), || e.known.set_lit(0));
     count_when(
         m,
         Counter("drop_resend", "PSNs to be sent again that are not outstanding"),
         judged & !good,
     );
-    for name in ["slot", "rewind", "space", "reserved_0"] {
+    for name in ["rewind", "space", "reserved_0"] {
         e.resend.get(name).ignore();
     }
 }
 
 /// Looks for the request of a PSN, from `walk` on: of a resend of roce, a failure, or a lost packet.
-fn find<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+fn find<'a>(e: &Engine<'a>, part: &Part<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
     let lost = m.reg("lost_psn", 24).doc("PSN that is sent again now");
-    lost.ignore();
     let psn = e
         .kind
         .resend
         .mux(e.resend.get("psn"), e.kind.slice.mux(lost, e.q("done")));
     let psn = psn.named("find_psn");
-    let within = (psn - e.slot.get("first_psn")).lt(e.slot.get("psns"));
+    let (index, within, ends) = e.in_slot(psn);
     let none = e.walk.eq(e.q("tail")).delayed("find_none");
-    m.when(at(Step::Find), || {
-        e.read_slot(e.walk, Step::Found);
-    });
+    m.when(at(Step::Find), || e.read_slot(e.walk, Step::Found));
     m.when(at(Step::Found), || {
         m.when(!within & !none, || {
-            e.walk.set(e.walk + e.walk.lit(1));
-            e.go(Step::Find);
+            e.read_slot(e.walk + e.walk.lit(1), Step::Found);
         })
         .otherwise(|| {
             m.when(e.kind.resend, || {
@@ -188,7 +207,10 @@ fn find<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<'a>)
                 e.q("cut_psn").set(psn);
                 e.go(Step::Wake);
             })
-            .else_when(e.kind.slice, || e.go(Step::LostFound))
+            .else_when(e.kind.slice, || {
+                part.lost_packet(psn, index, ends);
+                e.go(Step::CutBytes);
+            })
             .otherwise(|| {
                 flush.named.set_lit(1);
                 flush.place.set(none.mux(e.q("head"), e.walk));
@@ -204,12 +226,8 @@ fn find<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<'a>)
 fn response<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
     let sends = e.q("state").eq_lit(3) & !e.beyond;
-    let slot = e.response.get("slot");
-    let ahead = (slot.resize(e.sizes.slot) - e.slot_of(e.q("head"))).named("response_ahead");
-    let place = e.q("head") + ahead.zero_extend(e.sizes.place());
-    let in_table = !(slot.zero_extend(9) >> e.sizes.slot).any();
-    let sent = ahead.zero_extend(e.sizes.place()).lt(e.q("frontier") - e.q("head"));
-    let possible = (in_table & sent).delayed("response_possible");
+    let (place, sent) = e.place_of_slot(e.response.get("slot"), e.q("frontier"));
+    let possible = sent.delayed("response_possible");
     m.when(at(Step::Execute) & e.kind.response, || {
         m.when(sends, || e.read_slot(place, Step::ResponseJudged))
             .otherwise(|| e.go(Step::Choose));
@@ -240,22 +258,37 @@ fn response<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Signal<
     );
 }
 
-/// Requests that have ended complete, the oldest first.
-fn retire<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+/// Requests that have ended complete, the oldest first; the slot of the next one is read meanwhile. Progress finds the oldest one in the
+/// registers.
+fn retire<'a>(e: &Engine<'a>, progress: &Reached<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
+    let (head, tail) = (e.q("head"), e.q("tail"));
+    let none = head.eq(tail).named("no_request");
+    let next = head + head.lit(1);
     m.when(at(Step::Retire), || {
-        m.when(e.q("head").eq(e.q("tail")), || after_retire(e))
-            .otherwise(|| e.read_slot(e.q("head"), Step::RetireJudged));
+        m.when(none, || after_retire(e))
+            .otherwise(|| e.read_slot(head, Step::RetireJudged));
     });
+    let taken = at(Step::ProgressTaken);
     let psns = e.slot.get("psns");
     let (wrong, responds) = (e.slot.get("wrong"), e.slot.get("responds"));
-    let received = psns.le(e.offset(e.q("base")));
-    let done = psns.le(e.offset(e.q("done")));
-    let ended = (responds & !wrong)
+    let received = psns.le(taken.mux(progress.base, e.offset(e.q("base"))));
+    let done = psns.le(taken.mux(progress.done, e.offset(e.q("done"))));
+    let ends = (responds & !wrong)
         .mux(e.responded & received, done)
-        .delayed("request_ended");
-    let done_lags = (!done).delayed("done_lags");
-    m.when(at(Step::RetireJudged), || e.go(Step::Retired));
+        .named("request_ends");
+    let ended = m.reg("request_ended", 1);
+    let done_lags = m.reg("done_lags", 1);
+    m.when(taken | at(Step::RetireJudged), || {
+        ended.set(ends);
+        done_lags.set(!done);
+        e.fetch_slot(next);
+        e.go(Step::Retired);
+    });
+    m.when(taken, || {
+        m.when(progress.clears, || e.go(Step::ClearLost))
+            .else_when(none | !ends, || after_retire(e));
+    });
     let request = e.slot_request();
     let wanted = wrong | request.get("signalled");
     m.when(at(Step::Retired), || {
@@ -268,12 +301,13 @@ fn retire<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
             e.q("head_psn").set(head_psn);
             // A READ can end before `done` has passed it.
             m.when(done_lags, || e.q("done").set(head_psn));
-            let next = e.q("head") + e.q("head").lit(1);
             for name in ["cut", "frontier"] {
-                m.when(e.q(name).eq(e.q("head")), || e.q(name).set(next));
+                m.when(e.q(name).eq(head), || e.q(name).set(next));
             }
-            e.q("head").set(next);
-            e.go(Step::Retire);
+            head.set(next);
+            e.slot_load.set_lit(1);
+            m.when(next.eq(tail), || after_retire(e))
+                .otherwise(|| e.go(Step::RetireJudged));
         });
     });
 }
@@ -294,7 +328,7 @@ fn flush_steps<'a>(e: &Engine<'a>, flush: &Flush<'a>, at: &impl Fn(Step) -> Sign
         m.when(e.q("head").eq(e.q("tail")), || {
             e.forget();
             m.when(!e.kind.context, || e.q("state").set_lit(4));
-            e.go(Step::Store);
+            e.go(Step::Choose);
         })
         .otherwise(|| e.read_slot(e.q("head"), Step::FlushGive));
     });

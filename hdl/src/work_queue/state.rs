@@ -34,7 +34,8 @@ impl Sizes {
     }
 }
 
-/// Bits of a deficit, signed: one weight of 255 units of 4,096 bytes, and a debt of one slice.
+/// Bits of a deficit, signed: one weight of 255 units of 4,096 bytes, and a debt of some slices. It is kept less one, so that its sign alone
+/// says whether there is credit.
 pub(super) const DEFICIT_BITS: u32 = 22;
 
 /// The registers of a queue pair.
@@ -67,6 +68,8 @@ pub(super) fn queue_record<'a>(m: Module<'a>, sizes: Sizes) -> Record<'a> {
         ("waits", 1),
         ("lost_words", sizes.words),
         ("listed", 1),
+        ("refused", 1),
+        ("turn_over", 1),
         ("deficit", DEFICIT_BITS),
     ];
     Record::regs(m, "queue", &fields)

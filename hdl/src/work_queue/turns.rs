@@ -7,6 +7,9 @@ use spraynic_rtl::{Module, ReadDuringWrite, Signal, cat};
 /// Traffic classes.
 const CLASSES: u32 = 4;
 
+/// Slices of a class that refused one, for which it may refuse again.
+const LIMITED_SLICES: u32 = 15;
+
 /// Nanoseconds after which whoever had no token is asked for again.
 const RETRY_NS: u32 = 1024;
 
@@ -20,6 +23,16 @@ pub(super) struct Turns<'a> {
     tails: Vec<Signal<'a>>,
     filled: Vec<Signal<'a>>,
     deficits: Vec<Signal<'a>>,
+    /// Deficits with one share more.
+    shared: Vec<Signal<'a>>,
+    /// Classes whose turn it is if one of their queue pairs is listed now, but for their deficits.
+    firsts: Vec<Signal<'a>>,
+    /// No other class has anything to send.
+    alone: Vec<Signal<'a>>,
+    turn: Signal<'a>,
+    begun: Signal<'a>,
+    /// Slices for which a class that refused one may refuse again.
+    limited: Vec<Signal<'a>>,
     rests: Vec<Signal<'a>>,
     rests_until: Vec<Signal<'a>>,
     now: Signal<'a>,
@@ -41,10 +54,6 @@ pub(super) struct Turns<'a> {
     pub(super) link: Signal<'a>,
 }
 
-fn positive<'a>(deficit: Signal<'a>) -> Signal<'a> {
-    !deficit.msb() & deficit.any()
-}
-
 /// A weight as bytes; 0 counts as 1.
 pub(super) fn quantum<'a>(weight: Signal<'a>) -> Signal<'a> {
     let m = weight.module();
@@ -52,8 +61,13 @@ pub(super) fn quantum<'a>(weight: Signal<'a>) -> Signal<'a> {
     cat(&[weight, m.lit(0, 12)]).zero_extend(DEFICIT_BITS)
 }
 
+/// A deficit of 0.
+pub(super) fn nothing(m: Module<'_>) -> Signal<'_> {
+    m.lit((1u64 << DEFICIT_BITS) - 1, DEFICIT_BITS)
+}
+
 impl<'a> Turns<'a> {
-    /// Builds the lists. `steady`: nobody charges a class in this clock; `read`, `of`: the link of this queue pair is read.
+    /// Builds the lists. `steady`: nobody charges a class in this clock, or pays back; `read`, `of`: the link of this queue pair is read.
     pub(super) fn new(m: Module<'a>, sizes: Sizes, steady: Signal<'a>, read: Signal<'a>, of: Signal<'a>) -> Self {
         let strict = m
             .input("class_strict", CLASSES)
@@ -75,8 +89,15 @@ impl<'a> Turns<'a> {
         let heads = each("head", sizes.qpn, false);
         let tails = each("tail", sizes.qpn, false);
         let filled = each("filled", 1, true);
-        let deficits = each("deficit", DEFICIT_BITS, true);
+        let deficits: Vec<Signal<'a>> = each("deficit", DEFICIT_BITS, false)
+            .into_iter()
+            .map(|deficit| deficit.reset((1u64 << DEFICIT_BITS) - 1))
+            .collect();
+        let shared: Vec<Signal<'a>> = (0..CLASSES)
+            .map(|class| deficits[class as usize] + quantum(weights.part(8 * class, 8)))
+            .collect();
         let rests = each("rests", 1, true);
+        let limited = each("limited", 4, true);
         let rests_until = each("rests_until", TIME_BITS, false);
         for (rests, until) in rests.iter().zip(&rests_until) {
             m.when(!(now - *until).msb(), || rests.set_lit(0));
@@ -87,9 +108,11 @@ impl<'a> Turns<'a> {
             .collect();
         let turn = m.reg("turn", 2).reset(0).doc("weighted class whose turn it is");
         let begun = m.reg("turn_begun", 1).reset(0).doc("its share was added");
-        let turn_may = turn.select(&may) & !strict.bit_at(turn);
-        let turn_deficit = turn.select(&deficits);
-        let weighted = (turn_may & begun & positive(turn_deficit)).named("weighted_class_sends");
+        let weighted_may: Vec<Signal<'a>> = (0..CLASSES)
+            .map(|class| may[class as usize] & !strict.bit(class))
+            .collect();
+        let turn_may = turn.select(&weighted_may);
+        let weighted = (turn_may & begun & in_credit(turn.select(&deficits))).named("weighted_class_sends");
         let mut strict_class = m.lit(0, 2);
         let mut strict_may = m.low();
         for class in (0..CLASSES).rev() {
@@ -97,18 +120,38 @@ impl<'a> Turns<'a> {
             strict_class = ready.mux(m.lit(class, 2), strict_class);
             strict_may = strict_may | ready;
         }
+        // The turn goes to the next class that has something to send, and its share is added; those in between lose what they saved.
+        let mut next = turn;
+        let mut any = turn_may;
+        for step in (1..CLASSES).rev() {
+            let class = turn + turn.lit(step);
+            let ready = class.select(&weighted_may);
+            next = ready.mux(class, next);
+            any = any | ready;
+        }
+        let next = next.named("turn_next");
         m.when(steady & !weighted, || {
-            let begins = turn_may & !begun;
-            begun.set(begins);
-            m.when(!begins, || turn.set(turn + turn.lit(1)));
+            begun.set(any);
+            m.when(any, || turn.set(next));
             for class in 0..CLASSES {
                 let deficit = deficits[class as usize];
-                m.when(turn.eq_lit(class), || {
-                    m.when(begins, || deficit.set(deficit + quantum(weights.part(8 * class, 8))))
-                        .else_when(!turn_may & !deficit.msb(), || deficit.set_lit(0));
-                });
+                m.when(any & next.eq_lit(class), || deficit.set(shared[class as usize]))
+                    .else_when(!weighted_may[class as usize] & in_credit(deficit), || {
+                        deficit.set(nothing(m));
+                    });
             }
         });
+        // Who has the turn at once if a queue pair of it is listed now: nobody else may send, or only those who go behind.
+        let mut before = m.low();
+        let (mut firsts, mut alone) = (vec![], vec![]);
+        for class in 0..CLASSES as usize {
+            let others = (0..CLASSES as usize).filter(|other| *other != class);
+            let others = others.fold(m.low(), |any, other| any | may[other]);
+            alone.push(!others);
+            let is_strict = strict.bit(class as u32);
+            firsts.push(!filled[class] & !rests[class] & !is_strict.mux(before, others));
+            before = before | (may[class] & is_strict);
+        }
         let class = strict_may.mux(strict_class, turn).named("class_chosen");
 
         let wire = |name: &str, width: u32| {
@@ -157,6 +200,12 @@ impl<'a> Turns<'a> {
             tails,
             filled,
             deficits,
+            shared,
+            firsts,
+            alone,
+            turn,
+            begun,
+            limited,
             rests,
             rests_until,
             now,
@@ -169,14 +218,44 @@ impl<'a> Turns<'a> {
         }
     }
 
+    /// A slice that was charged was not sent.
+    pub(super) fn pay_back(&self, class: Signal<'a>, cost: Signal<'a>) {
+        self.of_class(class, |number| {
+            let deficit = self.deficits[number];
+            self.m
+                .when(!self.strict.bit(number as u32), || deficit.set(deficit + cost));
+        });
+    }
+
     fn of_class(&self, class: Signal<'a>, action: impl Fn(usize)) {
         for number in 0..CLASSES {
             self.m.when(class.eq_lit(number), || action(number as usize));
         }
     }
 
-    /// Puts a queue pair behind the others of its class.
+    /// Whether a queue pair of this class has the turn at once if it is listed now.
+    pub(super) fn is_first(&self, class: Signal<'a>) -> Signal<'a> {
+        let credit: Vec<Signal<'a>> = (0..CLASSES)
+            .zip(&self.firsts)
+            .map(|(class, first)| *first & (self.strict.bit(class) | in_credit(self.shared[class as usize])))
+            .collect();
+        class.select(&credit)
+    }
+
+    /// Puts a queue pair behind the others of its class. Where nobody else has anything to send, its class has the turn.
     pub(super) fn push(&self, class: Signal<'a>, qpn: Signal<'a>) {
+        let jumps = (class.select(&self.firsts) & !self.strict.bit_at(class)).named("turn_jumps");
+        self.m.when(jumps, || {
+            self.turn.set(class);
+            self.begun.set_lit(1);
+            for (number, deficit) in (0..).zip(&self.deficits) {
+                let mine = class.eq_lit(number);
+                let credit = in_credit(*deficit);
+                self.m
+                    .when(mine & !credit, || deficit.set(self.shared[number as usize]))
+                    .else_when(!mine & credit, || deficit.set(nothing(self.m)));
+            }
+        });
         self.link_write.set(class.select(&self.filled));
         self.link_to.set(class.select(&self.tails));
         self.link_value.set(qpn);
@@ -223,21 +302,37 @@ impl<'a> Turns<'a> {
     pub(super) fn rest(&self, class: Signal<'a>) {
         self.of_class(class, |number| {
             self.rests[number].set_lit(1);
+            self.limited[number].set_lit(LIMITED_SLICES);
             self.rests_until[number].set(self.now + self.now.lit(RETRY_NS));
         });
     }
 
-    /// The class has sent so many bytes.
+    /// The class has refused one of its last slices.
+    pub(super) fn limited(&self, class: Signal<'a>) -> Signal<'a> {
+        let limited: Vec<Signal<'a>> = self.limited.iter().map(|slices| slices.any()).collect();
+        class.select(&limited)
+    }
+
+    /// The class has sent so many bytes. Where nobody else has anything to send, its next turn begins at once.
     pub(super) fn charge(&self, class: Signal<'a>, cost: Signal<'a>) {
         self.of_class(class, |number| {
-            let deficit = self.deficits[number];
-            self.m
-                .when(!self.strict.bit(number as u32), || deficit.set(deficit - cost));
+            let (deficit, limited) = (self.deficits[number], self.limited[number]);
+            let after = deficit - cost;
+            let again = !in_credit(after) & self.alone[number];
+            self.m.when(!self.strict.bit(number as u32), || {
+                deficit.set(again.mux(self.shared[number] - cost, after));
+            });
+            self.m.when(limited.any(), || limited.set(limited - limited.lit(1)));
         });
     }
 }
 
 /// Whether a deficit allows a slice.
 pub(super) fn in_credit<'a>(deficit: Signal<'a>) -> Signal<'a> {
-    positive(deficit)
+    !deficit.msb()
+}
+
+/// What is kept of a deficit by who has nothing to send: a debt.
+pub(super) fn debt<'a>(deficit: Signal<'a>) -> Signal<'a> {
+    in_credit(deficit).mux(nothing(deficit.module()), deficit)
 }
