@@ -3,6 +3,8 @@
 //!
 //! `PROPTEST_CASES` says how many random scenarios, `SPRAYNIC_SEED` which ones; a failure names its seed and saves a trace for `spraynic replay`.
 
+#[path = "spraynic_nic/dead_ports.rs"]
+mod dead_ports;
 #[path = "spraynic_nic/latency.rs"]
 mod latency;
 #[path = "spraynic_nic/random.rs"]

@@ -264,15 +264,19 @@ impl SprayScheduler {
     pub fn choose(&mut self, descriptor: &PacketDescriptor, origin: &PacketOrigin, ports: Ports) -> Option<Scheduled> {
         let index = descriptor.qpn as usize;
         let queue_pair = self.queue_pairs.get(index).copied().flatten();
+        // Who has no path to choose leaves by the lowest port that is up.
+        let direct = first_from(ports.up, 0, self.config.ports);
         let (port, choice) = match queue_pair {
-            None => (0, Choice::Entropy(descriptor.entropy)),
-            Some(queue_pair) if queue_pair.policy == SprayPolicy::Fixed => (0, Choice::Entropy(queue_pair.entropy)),
+            None => (direct, Choice::Entropy(descriptor.entropy)),
+            Some(queue_pair) if queue_pair.policy == SprayPolicy::Fixed => {
+                (direct, Choice::Entropy(queue_pair.entropy))
+            }
             Some(queue_pair) => match self.sprayed(index, queue_pair, ports)? {
                 Some(chosen) => chosen,
                 None => {
-                    self.wait_for(0, ports)?;
+                    self.wait_for(direct, ports)?;
                     count(&mut self.counters.no_path);
-                    (0, Choice::Entropy(queue_pair.entropy))
+                    (direct, Choice::Entropy(queue_pair.entropy))
                 }
             },
         };
@@ -412,8 +416,9 @@ impl SprayScheduler {
     }
 }
 
-/// The first port of a mask from one on, around the end.
-fn first_from(mask: u8, first: usize, planes: usize) -> usize {
+/// The first port of a mask from one on, around the end; 0 where the mask is empty.
+#[must_use]
+pub(crate) fn first_from(mask: u8, first: usize, planes: usize) -> usize {
     let around = (first..planes).chain(0..first);
     around.into_iter().find(|port| mask >> port & 1 == 1).unwrap_or(0)
 }

@@ -80,16 +80,20 @@ fn shares(paths: &[u8]) -> BTreeMap<u8, usize> {
 }
 
 #[test]
-fn fixed_and_unknown_queue_pairs_keep_to_port_0() {
+fn fixed_and_unknown_queue_pairs_keep_to_the_lowest_port_that_is_up() {
     let mut scheduler = scheduler(2, Policy::Fixed, 8);
     let fixed = choose(&mut scheduler, 3, ALL_OPEN).unwrap();
     assert_eq!((fixed.descriptor.entropy, fixed.descriptor.port), (7, 0));
     let unknown = choose(&mut scheduler, 64, ALL_OPEN).unwrap();
     assert_eq!((unknown.descriptor.entropy, unknown.descriptor.port), (99, 0));
-    // They wait for room, but not for a link.
+    // They wait for room there, and where no link is up for nothing.
     for qpn in [3, 64] {
         assert_eq!(choose(&mut scheduler, qpn, Ports { up: 3, room: 2 }), None);
-        assert!(choose(&mut scheduler, qpn, Ports { up: 2, room: 2 }).is_some());
+        assert_eq!(choose(&mut scheduler, qpn, Ports { up: 2, room: 1 }), None);
+        let other = choose(&mut scheduler, qpn, Ports { up: 2, room: 2 }).unwrap();
+        assert_eq!(other.descriptor.port, 1);
+        let nowhere = choose(&mut scheduler, qpn, Ports { up: 0, room: 0 }).unwrap();
+        assert_eq!(nowhere.descriptor.port, 0);
     }
     assert_eq!(scheduler.counters().port_down, 2);
 }
@@ -350,9 +354,10 @@ proptest! {
                     } else {
                         all.filter(known).collect()
                     };
+                    let lowest_up = (0..ports).find(|port| up >> port & 1 == 1).unwrap_or(0);
                     let has_room = |port: usize| (room | !up) >> port & 1 == 1;
                     match choose(&mut scheduler, 3, Ports { up, room }) {
-                        None if best.is_empty() => prop_assert!(!has_room(0)),
+                        None if best.is_empty() => prop_assert!(!has_room(lowest_up)),
                         None if policy == Policy::Single => {
                             prop_assert!(best.iter().any(|path| !has_room(path % planes)));
                         }
@@ -361,7 +366,7 @@ proptest! {
                             let sent = scheduled.sent.unwrap();
                             prop_assert!(has_room(usize::from(sent.port)));
                             if best.is_empty() {
-                                prop_assert_eq!((scheduled.descriptor.entropy, sent.port), (7, 0));
+                                prop_assert_eq!((scheduled.descriptor.entropy, usize::from(sent.port)), (7, lowest_up));
                             } else {
                                 prop_assert!(best.contains(&usize::from(sent.path)));
                                 prop_assert_eq!(scheduled.descriptor.entropy, 1000 + u32::from(sent.path));

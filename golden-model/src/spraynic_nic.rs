@@ -29,7 +29,7 @@ use crate::request_ring::{self, RequestRings};
 use crate::requester::{self, Requester};
 use crate::response_queue::{self, ResponseQueue};
 use crate::retransmit_engine::{self, RetransmitEngine};
-use crate::spray_scheduler::{self, SprayScheduler};
+use crate::spray_scheduler::{self, RANDOM_SEED, SprayScheduler};
 use crate::work_queue::{self, WorkQueue};
 
 pub use host::HostMemory;
@@ -100,6 +100,8 @@ pub struct SpraynicNic {
     sources: Sources,
     control: VecDeque<PacketDescriptor>,
     ports_up: u8,
+    /// Chooses the ports of answers.
+    answer_random: u32,
     completions: VecDeque<Completion>,
     to_host: VecDeque<Vec<u8>>,
     /// When SACKs of the timer fall due: those that have been sent since are still in it.
@@ -130,6 +132,7 @@ impl SpraynicNic {
             sources: Sources::default(),
             control: VecDeque::new(),
             ports_up: ((1u16 << config.paths.ports) - 1) as u8,
+            answer_random: RANDOM_SEED,
             completions: VecDeque::new(),
             to_host: VecDeque::new(),
             sack_timers: BinaryHeap::new(),
@@ -206,7 +209,7 @@ impl SpraynicNic {
             let space = if responses { Space::Responses } else { Space::Requests };
             // One that was sent since is not due any more.
             if let Ok(sack) = self.receive.expire(qpn, space, now_ns) {
-                self.control.push_back(sack);
+                self.answer(sack);
             }
         }
         self.retransmit.expire_due(now_ns);
@@ -245,7 +248,9 @@ impl SpraynicNic {
     fn progress(&mut self, progress: &SendProgress) {
         if progress.space {
             self.responses.progress(progress);
-        } else {
+        }
+        // A failure in either space is one of the queue pair.
+        if !progress.space || progress.failed {
             self.work.progress(progress);
         }
     }

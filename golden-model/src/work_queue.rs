@@ -216,11 +216,14 @@ impl WorkQueue {
         let Some(queue) = self.sending(progress.qpn) else {
             return;
         };
-        let credible = queue.progress(progress.base, progress.done);
-        queue.waits = progress.wait;
-        queue.advance();
-        if credible == Credible::No {
-            count(&mut self.counters.drop_progress);
+        // PSNs of responses say nothing of requests.
+        if !progress.space {
+            let credible = queue.progress(progress.base, progress.done);
+            queue.waits = progress.wait;
+            queue.advance();
+            if credible == Credible::No {
+                count(&mut self.counters.drop_progress);
+            }
         }
         if progress.failed {
             self.retire(progress.qpn);

@@ -25,7 +25,7 @@ use crate::sweep;
 pub const NAME: &str = "spray_scheduler";
 
 /// State of the random numbers after reset: that of the golden model.
-const RANDOM_SEED: u32 = 0x2545_F491;
+pub(crate) const RANDOM_SEED: u32 = 0x2545_F491;
 
 /// Packets from entry to exit: the pipeline takes at most 18 clocks, the queue and the exit some more, so 32 keep one packet a clock going.
 const PACKETS: u32 = 32;
@@ -96,7 +96,7 @@ fn is(policy: Signal<'_>, wanted: SprayPolicy) -> Signal<'_> {
 }
 
 /// The next number of xorshift32, as in the golden model.
-fn next_random(state: Signal<'_>) -> Signal<'_> {
+pub(crate) fn next_random(state: Signal<'_>) -> Signal<'_> {
     let state = state ^ (state << 13);
     let state = state ^ (state >> 17);
     state ^ (state << 5)

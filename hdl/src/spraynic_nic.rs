@@ -1,7 +1,7 @@
 //! `spraynic_nic`: the whole NIC: Ethernet ports, memory by AXI4, registers by AXI4-Lite, requests and completions by streams.
 //!
-//! It joins the blocks and adds no rule of its own but two, as its golden model: which of several sources a port serves, and how a probe of a
-//! path is asked and recognised. Theory of operation: `docs/src/blocks/spraynic_nic.md`.
+//! It joins the blocks and adds no rule of its own but those of its golden model: which of several sources a port serves, by which port a peer is
+//! answered, and how a probe of a path is asked and recognised. Theory of operation: `docs/src/blocks/spraynic_nic.md`.
 
 mod host;
 mod memory;
@@ -218,7 +218,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
     let probes = probe::probes(m, from(blocks.at("send_path_monitor"), "m_axis_probe"));
     let control = ["receive", "send_retransmit_engine"].map(|path| blocks.at(path));
     let control = [
-        from(control[0], "m_axis_control"),
+        transmit::answers(m, &ports, from(control[0], "m_axis_control")),
         from(control[1], "m_axis_control"),
         probes,
     ];

@@ -26,7 +26,7 @@ impl SpraynicNic {
 
     /// What the receive path gave.
     pub(super) fn take_outcome(&mut self, outcome: Outcome, memory: &mut impl HostMemory, now_ns: u64) {
-        self.control.extend(outcome.control);
+        outcome.control.into_iter().for_each(|answer| self.answer(answer));
         self.completions.extend(outcome.effects.completions);
         for packets in outcome.effects.responses {
             match packets.message() {

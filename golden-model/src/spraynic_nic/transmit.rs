@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::packet_slicer::{self, Slice};
 use crate::requester::expected_response;
 use crate::response_engine::Packets;
-use crate::spray_scheduler::Ports;
+use crate::spray_scheduler::{Ports, first_from, next_random};
 
 /// Where packets with a path come from. They take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,15 @@ impl SpraynicNic {
         }
         let frame = self.sources.slow_path.pop_front()?;
         Some((free.trailing_zeros() as u8, frame))
+    }
+
+    /// What a peer is answered leaves by any port that is up, by chance: a plane that is dead beyond its first link takes some answers with it, but
+    /// never all of a kind.
+    pub(super) fn answer(&mut self, packet: PacketDescriptor) {
+        let planes = (self.config.paths.ports as usize).next_power_of_two();
+        self.answer_random = next_random(self.answer_random);
+        let port = first_from(self.ports_up, self.answer_random as usize % planes, planes) as u8;
+        self.control.push_back(PacketDescriptor { port, ..packet });
     }
 
     /// A control packet leaves by its port, or by the lowest one that is up where that is down.

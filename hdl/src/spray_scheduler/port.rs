@@ -9,7 +9,7 @@ use spraynic_rtl::{Bundle, Module, Signal, cat_lsb_first, index_width};
 use super::entry::Entered;
 use super::recycled::{self, Ring, Use};
 use super::{Chosen, Operation, QueuePair, RANDOM_SEED, is, next_random};
-use crate::path_sets::{PathSets, encode, first_from};
+use crate::path_sets::{PathSets, encode, first_from, lowest};
 use crate::state_table::{self, Stages, StateTable, state_table};
 use crate::sweep::Sweep;
 
@@ -109,6 +109,8 @@ struct Choices<'a> {
     candidates: Signal<'a>,
     /// The port of policy `single`, one-hot.
     single: Signal<'a>,
+    /// That of a packet that has no path to choose: the lowest one that is up, one-hot.
+    direct: Signal<'a>,
     /// It must wait.
     waits: Signal<'a>,
     up: Signal<'a>,
@@ -135,13 +137,15 @@ fn choices<'a>(
     let single = first_from(none_up.mux(flags.any, up), hash_port);
     let single_waits = !none_up & !(single & ports.room).any();
     let spray_waits = is_single.mux(single_waits, !candidates.any());
-    let direct_waits = ports.up.bit(0) & !ports.room.bit(0);
+    let direct = lowest(ports.up);
+    let direct_waits = ports.up.any() & !(direct & ports.room).any();
     let by_path = sprays & has_path;
     Choices {
         rotates: by_path & rotates,
         no_path: sprays & !has_path,
         candidates,
         single,
+        direct,
         waits: packet & by_path.mux(spray_waits, direct_waits),
         up: ports.up,
     }
@@ -297,6 +301,7 @@ pub(super) fn front<'a>(
     let no_path = choice(of.no_path, "no_path");
     let candidates = choice(of.candidates, "candidates");
     let single = choice(of.single, "single");
+    let direct_port = choice(of.direct, "direct");
     let waits = choice(of.waits, "waits");
     let up = choice(of.up, "up");
 
@@ -329,6 +334,7 @@ pub(super) fn front<'a>(
     };
     let port = if planes == 1 {
         single.ignore();
+        direct_port.ignore();
         is_single.ignore();
         m.lit(0, 1)
     } else {
@@ -349,7 +355,7 @@ pub(super) fn front<'a>(
         let chosen = from_ring.mux(ring_port, chosen).named("chosen_port");
         let moves = packet & !direct & !is_random & !is_single & !from_ring;
         table.next.set(moves.mux(chosen + chosen.lit(1), table.word));
-        chosen.gate(!direct)
+        direct.mux(one_hot_to_port(direct_port), chosen)
     };
     let port = (op_5.packet).mux(port, sets.port_of(op_5.place)).named("port_5");
     let judges = policy_is(SprayPolicy::Adaptive) | policy_is(SprayPolicy::Reps);

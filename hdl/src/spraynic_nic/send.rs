@@ -191,15 +191,17 @@ pub(super) fn verdicts<'a>(m: Module<'a>, blocks: &Blocks<'a>, answers: Stream<'
     let work = blocks.at("send_work_queue");
     let responses = blocks.find("send_response_queue");
     let progress = from(engine, "m_axis_progress");
-    let space = Fields::unpack::<SendProgress>(progress.data).get("space");
-    by_space(
-        m,
-        "progress_of_responses",
-        progress,
-        space,
-        into(work, "s_axis_progress"),
-        responses.map(|block| into(block, "s_axis_progress")),
-    );
+    // A failure in the space of responses is one of the queue pair, so both are told.
+    let copies = fork(m, progress, &["progress", "progress_of_responses"]);
+    let fields = Fields::unpack::<SendProgress>(progress.data);
+    let (of_responses, failed) = (fields.get("space"), fields.get("failed"));
+    filter(m, "progress_of_work", copies[0], !of_responses | failed).connect(into(work, "s_axis_progress"));
+    match responses {
+        Some(block) => {
+            filter(m, "progress_of_space_1", copies[1], of_responses).connect(into(block, "s_axis_progress"));
+        }
+        None => drain(copies[1]),
+    }
     let resend = from(engine, "m_axis_resend");
     let space = Fields::unpack::<Resend>(resend.data).get("space");
     by_space(m, "resend_of_responses", resend, space, into(work, "s_axis_resend"), {

@@ -9,6 +9,8 @@ use super::{Blocks, Ports};
 use crate::fields::Fields;
 use crate::joints::{drain, from, has_stream, into, join, join_axi};
 use crate::packet_multiplexer::packet_multiplexer;
+use crate::path_sets::{encode, first_from};
+use crate::spray_scheduler::{RANDOM_SEED, next_random};
 use crate::transmit_pipeline::payload_request;
 use crate::{skid_buffer, stream_fifo};
 
@@ -79,6 +81,26 @@ fn with_payload_requested<'a>(
 pub(super) fn untracked<'a>(m: Module<'a>, name: &str, packets: Stream<'a>) -> Stream<'a> {
     let word = cat_lsb_first(&[packets.data, m.lit(0, PacketOrigin::width())]);
     with_data(m, name, packets, word)
+}
+
+/// What a peer is answered gets a port that is up, by chance: a plane that is dead beyond its first link takes some answers with it, but never
+/// all of a kind.
+pub(super) fn answers<'a>(m: Module<'a>, ports: &Ports<'a>, answers: Stream<'a>) -> Stream<'a> {
+    let number = ports.up.width();
+    if number == 1 {
+        return answers;
+    }
+    let random = m
+        .reg("answer_random", 32)
+        .reset(RANDOM_SEED)
+        .doc("random numbers: xorshift32");
+    m.when(answers.fires(), || random.set(next_random(random)));
+    let up = ports.up.zero_extend(number.next_power_of_two());
+    let port = encode(first_from(up, random.part(0, up.width().trailing_zeros())));
+    let fields = Fields::unpack::<PacketDescriptor>(answers.data);
+    fields.get("port").ignore();
+    let led = fields.with("port", port.resize(PORT_BITS).named("answer_port"));
+    with_data(m, "answer", answers, led.pack())
 }
 
 /// Control packets go first, by their port, or by the lowest one that is up where that is down.

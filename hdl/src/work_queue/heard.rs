@@ -60,7 +60,10 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     };
     let ((base, base_good), (done, done_good)) = (reached("base"), reached("done"));
     let judged = at(Step::ProgressJudged);
-    let good = (base_good & done_good).named("progress_credible");
+    // PSNs of responses say nothing of requests: of theirs only a failure comes here.
+    let own = !e.progress.get("space");
+    let credible = (base_good & done_good).named("progress_credible");
+    let good = own & credible;
     // What is done has been received.
     let to_now = base.lt(done).mux(done, base).named("progress_to_now");
     let to = to_now.delayed("progress_to");
@@ -75,7 +78,7 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         e.go(Step::ProgressTaken);
     });
     m.when(at(Step::ProgressTaken), || {
-        e.q("waits").set(e.progress.get("wait"));
+        m.when(own, || e.q("waits").set(e.progress.get("wait")));
         m.when(done_advances, || e.q("done").set(e.q("head_psn") + done_2));
         m.when(advances, || {
             let base = e.q("head_psn") + to;
@@ -86,7 +89,7 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     count_when(
         m,
         Counter("drop_progress", "progress of what was not sent"),
-        judged & !good,
+        judged & own & !credible,
     );
     let reached = Reached {
         base: advances_now.mux(to_now, base_now).delayed("base_reached"),
@@ -94,9 +97,7 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         clears: advances & e.q("lost_words").any(),
     };
     retire(e, &reached, at);
-    for name in ["space", "reserved_0"] {
-        e.progress.get(name).ignore();
-    }
+    e.progress.get("reserved_0").ignore();
 }
 
 /// What the progress at hand says, counted from the oldest request.
