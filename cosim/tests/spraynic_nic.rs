@@ -192,8 +192,8 @@ fn four_nics_talk_each_with_each() {
     let good = check(&scenario, Property::Delivery, make, None).unwrap_or_else(|failure| panic!("{failure}"));
     let again: Vec<u64> = good.activity.iter().map(|activity| activity.sent_again).collect();
     assert!(
-        again[..2].iter().all(|count| *count > 0),
-        "four percent are lost: {again:?}"
+        again[..2].iter().sum::<u64>() > 0,
+        "four percent are lost, of Verilated NICs too: {again:?}"
     );
 }
 
