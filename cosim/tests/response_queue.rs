@@ -15,7 +15,9 @@ use spraynic_config::descriptor::{
     Descriptor, QueuePairState, RateRequest, Resend, ResponseMessage, SendContext, SendProgress,
 };
 use spraynic_config::{NicConfig, Preset, Profile};
-use spraynic_cosim::{Bench, Frame, Limits, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_cosim::{
+    Agent, Answer, Bench, Frame, Limits, Outcome, Pattern, Received, Simulation, SinkChecks, Stimulus,
+};
 use spraynic_golden::response_queue::{Config, Counters, ResponseQueue};
 use spraynic_rtl::Context;
 
@@ -438,9 +440,13 @@ fn clocks_of_a_packet_are_as_documented() {
     if !common::have_verilator() {
         return;
     }
-    // Bytes of the one response of each queue pair, MTU code; clocks of a slice and packets in it.
-    for (bytes, mtu, clocks, packets) in [(131_072, 5, 13, 1), (65_536, 3, 16, 4), (32_768, 1, 28, 16)] {
-        for queue_pairs in [1, 8] {
+    // Bytes of the one response of each queue pair, MTU code; packets of a slice, and its clocks where one or eight queue pairs have turns.
+    for (bytes, mtu, packets, clocks) in [
+        (131_072, 5, 1, [5, 6]),
+        (65_536, 3, 4, [5, 6]),
+        (32_768, 1, 16, [16, 16]),
+    ] {
+        for (queue_pairs, clocks) in [1, 8].into_iter().zip(clocks) {
             let trace = plain(queue_pairs, queue_pairs, bytes, mtu);
             let (_, outcome) = check(false, &trace).unwrap();
             let taken = outcome.accepted("s_axis")[0].last_cycle;
@@ -450,14 +456,14 @@ fn clocks_of_a_packet_are_as_documented() {
                 .map(|frame| frame.last_cycle)
                 .collect();
             if queue_pairs == 1 {
-                assert_eq!(cycles[0] - taken, 21, "clocks from a response to its first packet");
+                assert_eq!(cycles[0] - taken, 17, "clocks from a response to its first packet");
             }
             // Behind the last response that was taken. The last turns of queue pairs that have nothing left take clocks too.
             let begin = outcome.accepted("s_axis").last().map_or(0, |timing| timing.last_cycle) + 30;
             let first_packets: Vec<u64> = cycles.chunks(packets).map(|slice| slice[0]).collect();
             let pairs = first_packets.windows(2).filter(|pair| pair[0] > begin);
             let slices: Vec<u64> = pairs.map(|pair| pair[1] - pair[0]).collect();
-            let slices = &slices[..slices.len() - if queue_pairs == 1 { 0 } else { 12 }];
+            let slices = &slices[..slices.len() - if queue_pairs == 1 { 0 } else { 16 }];
             assert!(slices.len() > 2, "{slices:?}");
             assert!(
                 slices.iter().all(|slice| *slice == clocks),
@@ -530,7 +536,94 @@ fn nothing_that_comes_waits_for_packets_to_leave() {
         assert_eq!(before, count, "{stream}");
     }
     assert!(outcome.received("m_axis")[0].last_cycle >= 4_000);
+    // Nothing else is done meanwhile: so these are their clocks. A base that rises takes one more, what is dropped two less.
+    let clocks = |stream: &str, from: usize, to: usize| {
+        let taken = &outcome.accepted(stream)[from..to];
+        let pairs = taken.windows(2).map(|pair| pair[1].last_cycle - pair[0].last_cycle);
+        pairs.collect::<std::collections::BTreeSet<u64>>()
+    };
+    assert_eq!(clocks("s_axis_resend", 10, 300), [4, 6].into());
+    assert_eq!(clocks("s_axis_progress", 10, 100), [6, 7].into());
     let model = follow(false, &trace, &peer, &outcome).unwrap();
     compare_counters(model.counters(), &outcome).unwrap();
     assert!(model.counters().retransmissions > 0 && model.is_idle(0));
+}
+
+/// A peer of which nothing is heard: tokens alone are granted.
+struct Silent(Peer);
+
+impl Agent for Silent {
+    fn on_frame(&mut self, answer: &mut Answer<'_>, stream: &str, frame: &Received) -> Result<(), String> {
+        if stream == "m_axis_rate_request" {
+            self.0.on_frame(answer, stream, frame)?;
+        }
+        Ok(())
+    }
+}
+
+/// The window is full and what the peer says of its last packets is lost: nothing comes until the last packet is given again (queue pair 0), or
+/// until the peer is asked how far it has come (queue pair 1). Both go on then.
+#[test]
+fn a_full_window_whose_last_sack_is_lost_goes_on_with_what_is_heard_next() {
+    if !common::have_verilator() {
+        return;
+    }
+    const WINDOW: u32 = 16;
+    let mut trace = plain(2, 2, 8_192, 1);
+    for (_, context) in &mut trace.contexts {
+        context.window = WINDOW as u16;
+    }
+    let mut peer = Peer::new(
+        trace.manners,
+        trace.messages.iter().map(|(_, message)| *message).collect(),
+    );
+    peer.sent.resends = vec![Resend {
+        psn: WINDOW - 1,
+        space: true,
+        ..Resend::default()
+    }];
+    peer.sent.progress = [0, 1]
+        .map(|qpn| SendProgress {
+            qpn,
+            base: WINDOW,
+            space: true,
+            ..SendProgress::default()
+        })
+        .into();
+    let mut stimulus = stimulus(&trace);
+    for source in &mut stimulus.sources {
+        match source.stream.as_str() {
+            "s_axis_resend" => source.frames = frames(&[(1_000, peer.sent.resends[0])]),
+            "s_axis_progress" => {
+                source.frames = frames(&[(2_000, peer.sent.progress[0]), (3_000, peer.sent.progress[1])]);
+            }
+            _ => {}
+        }
+    }
+    let mut simulation = simulation(false);
+    let mut bench = Bench::new(&mut simulation, &stimulus, LIMITS).unwrap_or_else(|error| panic!("{error}"));
+    let mut silent = Silent(peer);
+    let outcome = bench.run(&mut silent).unwrap_or_else(|error| panic!("{error}"));
+    let model = follow(false, &trace, &silent.0, &outcome).unwrap();
+    compare_counters(model.counters(), &outcome).unwrap();
+    let packets: Vec<(u64, u32, u32, bool)> = outcome
+        .received("m_axis")
+        .iter()
+        .map(|frame| {
+            let (packet, origin) = given(&frame.data);
+            (frame.last_cycle, packet.qpn, packet.psn, origin.retransmission)
+        })
+        .collect();
+    let count = |from: u64, to: u64| {
+        let within = packets.iter().filter(|(cycle, ..)| (from..to).contains(cycle));
+        within
+            .map(|(_, qpn, psn, again)| (*qpn, *psn, *again))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(count(0, 1_000).len() as u32, 2 * WINDOW, "both windows are full");
+    assert_eq!(count(1_000, 2_000), [(0, WINDOW - 1, true)]);
+    for (qpn, from) in [(0, 2_000), (1, 3_000)] {
+        let rest: Vec<_> = (WINDOW..2 * WINDOW).map(|psn| (qpn, psn, false)).collect();
+        assert_eq!(count(from, from + 1_000), rest);
+    }
 }

@@ -1,8 +1,9 @@
 //! `response_queue`: holds the responses of solar until the peer has them, and gives their packets as far as the window goes, lost ones again.
 //!
 //! One operation at a time: a response, a context, something that was heard from the network, or a slice. Each loads what is kept of its queue
-//! pair, changes it, and stores it. It never touches payload. Theory of operation: `docs/src/blocks/response_queue.md`.
+//! pair, changes it, and stores it; what the next slice needs is read meanwhile. It never touches payload. Theory of operation: `docs/src/blocks/response_queue.md`.
 
+mod ahead;
 mod emitter;
 mod engine;
 mod events;

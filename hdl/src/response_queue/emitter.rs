@@ -1,4 +1,5 @@
-//! The emitter: gives the packets of the slice that was begun, one a clock. The engine goes on meanwhile, and never waits for it.
+//! The emitter: gives the packets of the slice that was begun, one a clock, and has a place for the next slice. The engine goes on meanwhile, and
+//! never waits for it.
 
 use crate::fields::Fields;
 use crate::response_packet::{ResponsePacket, mtu_bytes};
@@ -27,10 +28,23 @@ bundle! {
     }
 }
 
-/// Gives what `begin` sets in the clock of `begins`. Gives back whether a slice is at hand.
-pub(super) fn emitter<'a>(m: Module<'a>, begins: Signal<'a>, begin: &Slice<'a>, packets: Stream<'a>) -> Signal<'a> {
+/// What the engine knows of the emitter.
+pub(super) struct Emitter<'a> {
+    /// A slice waits behind the one that is being given: no other one has place.
+    pub(super) full: Signal<'a>,
+    /// A slice that is begun now waits for no other.
+    pub(super) free: Signal<'a>,
+}
+
+/// Gives what `begin` sets in the clock of `begins`.
+pub(super) fn emitter<'a>(m: Module<'a>, begins: Signal<'a>, begin: &Slice<'a>, packets: Stream<'a>) -> Emitter<'a> {
     let busy = m.reg("emits", 1).reset(0).doc("a slice is being given");
     let slice = Slice::regs(m, "slice");
+    let full = m
+        .reg("slice_waits", 1)
+        .reset(0)
+        .doc("another slice is to be given next");
+    let waiting = Slice::regs(m, "waiting_slice");
     let out_valid = m.reg("out_valid", 1).reset(0);
     let out = m.reg("out", packets.data.width());
     packets.valid.set(out_valid);
@@ -42,18 +56,21 @@ pub(super) fn emitter<'a>(m: Module<'a>, begins: Signal<'a>, begin: &Slice<'a>, 
     m.when(packets.ready, || out_valid.set_lit(0));
     m.when(gives, || {
         out_valid.set_lit(1);
-        m.when(is_last_of_slice, || busy.set_lit(0));
         slice.packets.set(slice.packets - slice.packets.lit(1));
         slice.first.set_lit(0);
         slice.psn.set(slice.psn + slice.psn.lit(1));
         slice.address.set(slice.address + mtu.zero_extend(64));
         slice.remaining.set(slice.remaining - mtu.zero_extend(32));
     });
-    m.when(begins, || {
-        busy.set_lit(1);
-        slice.set(begin);
-    });
-    m.assert("slice_has_place", !(begins & busy));
+    let free = (!busy | (gives & is_last_of_slice)).named("next_slice_may_come");
+    m.when(free, || {
+        busy.set(full | begins);
+        full.set_lit(0);
+        slice.set(&Slice::unpack(full.mux(waiting.pack(), begin.pack())));
+    })
+    .else_when(begins, || full.set_lit(1));
+    m.when(begins, || waiting.set(begin));
+    m.assert("slice_has_place", !(begins & full));
     let packet = ResponsePacket {
         qpn: slice.qpn,
         read: !slice.atomic,
@@ -81,5 +98,5 @@ pub(super) fn emitter<'a>(m: Module<'a>, begins: Signal<'a>, begin: &Slice<'a>, 
         _ => unreachable!("every field of an origin is named"),
     });
     m.when(gives, || out.set(cat(&[origin.pack(), packet.pack(m)])));
-    busy
+    Emitter { full, free }
 }

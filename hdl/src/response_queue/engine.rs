@@ -1,23 +1,23 @@
 //! The engine: chooses the next operation, loads what is kept of its queue pair, and stores it. Its steps are in `events.rs` and `slice.rs`; what
-//! they share is here.
+//! they share is here. What a slice needs has been loaded by `ahead.rs`.
 
+use super::ahead::{Ahead, Busy, QPN_BITS, message_bits, message_fields};
 use super::emitter::{self, Slice};
 use super::turns::Turns;
 use super::{Ports, events, slice};
 use crate::fields::Fields;
 use crate::lost_psns::LostPsns;
 use crate::record::Record;
-use crate::sweep;
+use crate::sweep::{self, Sweep};
 use spraynic_config::NicConfig;
-use spraynic_config::descriptor::{Descriptor, Resend, ResponseMessage, SendContext, SendProgress};
-use spraynic_rtl::{Bundle, Module, Signal, Stream, cat, index_width};
+use spraynic_config::descriptor::{Resend, ResponseMessage, SendContext, SendProgress};
+use spraynic_rtl::{Bundle, MemoryHandle, Module, Signal, Stream, cat, index_width};
 
 /// Steps of the engine, as they stand in the register `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Step {
     Choose,
-    Load,
     Loaded,
     Execute,
     ReadMessage,
@@ -34,20 +34,17 @@ pub(super) enum Step {
     Clear,
     ClearRead,
     ClearWrite,
-    Retire,
     RetireJudged,
     Retired,
     ResendJudged,
-    MarkRead,
     MarkWrite,
     // Slices.
+    Unlist,
     ScanLost,
     ScanLostRead,
     ScanLostFound,
     Find,
     Found,
-    Cut,
-    Room,
     Size,
     Cost,
     Ask,
@@ -63,7 +60,6 @@ pub(super) struct Kind<'a> {
     pub(super) progress: Signal<'a>,
     pub(super) resend: Signal<'a>,
     pub(super) message: Signal<'a>,
-    pub(super) slice: Signal<'a>,
 }
 
 /// What the steps share.
@@ -83,12 +79,23 @@ pub(super) struct Engine<'a> {
     pub(super) resend: Fields<'a>,
     pub(super) taken: Fields<'a>,
     queue: Record<'a>,
-    /// The response that was read.
+    /// The response at hand.
     pub(super) message: Fields<'a>,
-    /// Place of the response to be read.
+    message_word: Signal<'a>,
+    /// Its place, or that of the one to be read.
     pub(super) walk: Signal<'a>,
+    /// What comes out of the responses' RAM.
+    found: Signal<'a>,
+    /// The next turn.
+    pub(super) ahead: Ahead<'a>,
+    /// The next turn is taken, in this clock.
+    pub(super) slice_begins: Signal<'a>,
+    /// Nobody else has a turn, nothing has come, and the next slice has place.
+    pub(super) alone: Signal<'a>,
     /// Keeps the response that is taken, in this clock.
     pub(super) keep: Signal<'a>,
+    /// New packets are given, in this clock: so many, which end their response or not.
+    pub(super) gives: [Signal<'a>; 3],
     pub(super) lost: LostPsns<'a>,
     pub(super) turns: Turns<'a>,
     pub(super) asks: Stream<'a>,
@@ -111,14 +118,25 @@ impl<'a> Engine<'a> {
     /// Reads the response at a place, and goes on with a step that finds it in the registers.
     pub(super) fn read_message(&self, place: Signal<'a>, then: Step) {
         self.walk.set(place);
-        self.await_message(then);
+        self.then.set_lit(then as u8);
         self.go(Step::ReadMessage);
     }
 
-    /// Goes on with a step that finds the response in the registers at whose place `walk` has stood since the clock before.
-    pub(super) fn await_message(&self, then: Step) {
-        self.then.set_lit(then as u8);
-        self.go(Step::MessageRead);
+    /// The response that was read in the clock before, at the place behind that at hand.
+    pub(super) fn next_message(&self) -> Fields<'a> {
+        message_fields(self.found, self.qpn)
+    }
+
+    /// Turns to it.
+    pub(super) fn go_to_next_message(&self) {
+        self.message_word.set(self.found);
+        self.walk.set(self.walk + self.walk.lit(1));
+    }
+
+    /// What is kept of the queue pair at hand is stored, in this clock.
+    fn stores(&self, at: &impl Fn(Step) -> Signal<'a>) -> Signal<'a> {
+        let [gives, ..] = self.gives;
+        at(Step::Wake) | at(Step::Store) | at(Step::Unlist) | self.keep | gives
     }
 
     /// The oldest response is the peer's.
@@ -130,12 +148,36 @@ impl<'a> Engine<'a> {
     }
 }
 
+/// What is kept of a queue pair.
+fn queue_fields(config: &NicConfig) -> [(&'static str, u32); 13] {
+    let place_bits = index_width(u64::from(config.send.reads));
+    [
+        ("receives", 1),
+        ("class", 2),
+        ("window", 11),
+        ("base", 24),
+        ("floor", 24),
+        ("next", 24),
+        ("end", 24),
+        ("head", 8),
+        ("count", place_bits + 1),
+        // Responses that have been given in full, and packets of the next one.
+        ("sending", place_bits + 1),
+        ("given", 24),
+        ("lost_words", config.send.window / 64),
+        ("listed", 1),
+    ]
+}
+
+/// Events in a row before a slice that is not ready.
+const PATIENCE_BITS: u32 = 2;
+
 /// Builds the block between its ports.
 pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     let index_bits = index_width(u64::from(config.send_queue_pairs()));
     let place_bits = index_width(u64::from(config.send.reads));
     let sweep = sweep::after_reset(m, index_bits);
-    let step = m.reg("step", 6).reset(0).doc("what the engine does");
+    let step = m.reg("step", 5).reset(0).doc("what the engine does");
     let at = |wanted: Step| step.eq_lit(wanted as u8);
     let kind = Kind {
         context: m.reg("is_context", 1),
@@ -143,7 +185,6 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         progress: m.reg("is_progress", 1),
         resend: m.reg("is_resend", 1),
         message: m.reg("is_message", 1),
-        slice: m.reg("is_slice", 1),
     };
     let qpn = m.reg("qpn", 24);
     let index = qpn.part(0, index_bits);
@@ -152,16 +193,22 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     let begins = m.wire("begins", 1);
     begins.set_lit(0);
     let begin = Slice::wires(m, "begin");
-    let emits = emitter::emitter(m, begins, &begin, ports.packets);
+    let emitter = emitter::emitter(m, begins, &begin, ports.packets);
     let turns = Turns::new(m, index_bits);
+    let fields = queue_fields(config);
+    let ahead = Ahead::new(m, &fields, index_bits, message_bits());
 
-    // The choice. After an event a slice goes first, after a slice an event. A slice is begun only when the one before has been given: so the
-    // engine never waits for packets to leave.
+    // The choice. After an event a slice goes first, after a slice an event. A slice is begun only when there is place for it, so the engine never
+    // waits for packets to leave. Events go before a slice that is not ready, but not for ever: they may be what makes it begin again.
     let choose = (at(Step::Choose) & !sweep.active).named("chooses");
     let slice_first = m.reg("slice_first", 1).reset(0).doc("the last operation was an event");
-    let slice_ready = (turns.turns.valid & !emits).named("slice_ready");
-    let mut free = (choose & !(slice_first & slice_ready)).named("event_may_begin");
-    let mut chosen = turns.turns.front.zero_extend(24);
+    let events_in_row = m.reg("events_in_row", PATIENCE_BITS).reset(0);
+    let slice_ready = (ahead.ready() & !emitter.full).named("slice_ready");
+    let slice_comes = (turns.turns.any | !ahead.idle()) & !emitter.full;
+    let slice_is_next = (slice_first & slice_ready) | (events_in_row.all() & slice_comes);
+    let mut free = (choose & !slice_is_next.named("slice_is_next")).named("event_may_begin");
+    let mut chosen = turns.due_qpn.zero_extend(24);
+    let mut waits = turns.due;
     let mut events = vec![];
     let mut packed = vec![];
     for (stream, name) in [
@@ -176,33 +223,30 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         m.when(event, || data.set(stream.data));
         data.ignore();
         packed.push(data);
-        chosen = event.mux(stream.data.part(0, 24), chosen);
+        chosen = event.mux(stream.data.part(0, QPN_BITS), chosen);
         events.push(event);
         free = free & !stream.valid;
+        waits = waits | stream.valid;
         if name == "context" {
             // Who waited for tokens goes before what is heard, so that it waits no longer than it must.
             let due_begins = (free & turns.due).named("due_begins");
             m.when(due_begins, || turns.due_taken());
-            chosen = due_begins.mux(turns.due_qpn.zero_extend(24), chosen);
             events.push(due_begins);
             free = free & !turns.due;
         }
     }
-    let any_event = events.iter().fold(m.low(), |any, event| any | *event);
+    let any_event = events
+        .iter()
+        .fold(m.low(), |any, event| any | *event)
+        .named("event_begins");
     let slice_begins = (choose & slice_ready & !any_event).named("slice_begins");
-    events.push(slice_begins);
-    m.when(slice_begins, || turns.turns.pop());
-    m.when(any_event | slice_begins, || {
-        step.set_lit(Step::Load as u8);
-        slice_first.set(any_event);
-        let kinds = [
-            kind.context,
-            kind.due,
-            kind.progress,
-            kind.resend,
-            kind.message,
-            kind.slice,
-        ];
+    m.when(any_event, || {
+        step.set_lit(Step::Loaded as u8);
+        slice_first.set_lit(1);
+        m.when(!events_in_row.all(), || {
+            events_in_row.set(events_in_row + events_in_row.lit(1));
+        });
+        let kinds = [kind.context, kind.due, kind.progress, kind.resend, kind.message];
         for (kind, begins) in kinds.into_iter().zip(&events) {
             kind.set(*begins);
         }
@@ -210,57 +254,57 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
     });
 
     // What is kept of the queue pairs.
-    let fields = [
-        ("receives", 1),
-        ("class", 2),
-        ("window", 11),
-        ("base", 24),
-        ("floor", 24),
-        ("next", 24),
-        ("end", 24),
-        ("head", 8),
-        ("count", place_bits + 1),
-        ("sending", place_bits + 1),
-        ("lost_words", config.send.window / 64),
-        ("listed", 1),
-    ];
     let queue = Record::regs(m, "queue", &fields);
     let states = m.memory("queues", 1 << index_bits, queue.width());
-    let wakes = m.wire("wakes", 1);
-    let store = at(Step::Wake) | at(Step::Store);
-    let stored = queue.pack_with(&[("listed", queue.get("listed") | wakes)]);
-    states.write(
-        store | sweep.active,
-        sweep.active.mux(sweep.index, index),
-        stored.gate(!sweep.active),
+    let state = states.read(
+        m.high(),
+        any_event.mux(chosen.part(0, index_bits), ahead.state_address(&turns)),
     );
-    let state = states.read(at(Step::Load), index);
     let walk = m.reg("walk", 8).doc("place of the response at hand");
-    // Places wrap at 256, the ring in RAM before.
     walk.ignore();
-    let sending = queue.field_of(state, "sending");
     m.when(at(Step::Loaded), || {
         queue.load(state);
-        walk.set(queue.field_of(state, "head") + sending.gate(kind.slice).zero_extend(8));
+        walk.set(queue.field_of(state, "head"));
     });
 
-    // The responses, without their queue pair's number.
-    let qpn_bits = 24;
-    let message_bits = ResponseMessage::width() - qpn_bits;
-    let messages = m.memory("messages", 1 << (index_bits + place_bits), message_bits);
-    let message_at = |place: Signal<'a>| cat(&[index, place.part(0, place_bits)]);
+    // The responses, without their queue pair's number. The one behind that at hand is read before it is known whether it is needed.
+    let messages = m.memory("messages", 1 << (index_bits + place_bits), message_bits());
+    let message_at = |index: Signal<'a>, place: Signal<'a>| cat(&[index, place.part(0, place_bits)]);
     let keep = m.wire("keeps", 1);
     keep.set_lit(0);
     let taken = packed[3];
     let tail = queue.get("head") + queue.get("count").zero_extend(8);
     tail.ignore();
-    messages.write(keep, message_at(tail), taken.part(qpn_bits, message_bits));
-    let found = messages.read(m.high(), message_at(walk));
-    let message = m.reg("message", message_bits);
-    m.when(at(Step::MessageRead), || message.set(found));
+    messages.write(keep, message_at(index, tail), taken.part(QPN_BITS, message_bits()));
+    let reads_next = at(Step::ProgressTaken) | at(Step::RetireJudged);
+    let reads_message = (at(Step::ReadMessage) | at(Step::Execute) | reads_next).named("reads_message");
+    let walk_next = (reads_next | at(Step::Grant)).mux(walk + walk.lit(1), walk);
+    walk_next.ignore();
+    let ahead_reads = (ahead.wants_message() & !reads_message).named("ahead_reads_message");
+    let found = messages.read(
+        m.high(),
+        ahead_reads.mux(message_at(ahead.index, ahead.place), message_at(index, walk_next)),
+    );
+    let message = m.reg("message", message_bits());
+    let arrives = at(Step::MessageRead) | at(Step::ProgressJudged) | at(Step::TakeJudged);
+    m.when(arrives, || message.set(found));
+    m.when(slice_begins, || {
+        slice_first.set_lit(0);
+        events_in_row.set_lit(0);
+        qpn.set(ahead.index.zero_extend(24));
+        queue.load(ahead.queue.pack_with(&[]));
+        message.set(ahead.message);
+        walk.set(ahead.place);
+    });
 
+    let wire = |name: &str, width: u32| {
+        let wire = m.wire(name, width);
+        wire.set_lit(0);
+        wire
+    };
     let lost = LostPsns::new(m, config.send.window, index, queue.get("lost_words"));
-    let then = m.reg("then", 6);
+    let then = m.reg("then", 5);
+    let alone = (!waits & !turns.turns.any & ahead.idle() & emitter.free).named("alone");
     let engine = Engine {
         m,
         step,
@@ -275,9 +319,15 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         resend: Fields::unpack::<Resend>(packed[2]),
         taken: Fields::unpack::<ResponseMessage>(taken),
         queue,
-        message: Fields::unpack::<ResponseMessage>(cat(&[message, qpn])),
+        message: message_fields(message, qpn),
+        message_word: message,
         walk,
+        found,
+        ahead,
+        slice_begins,
+        alone,
         keep,
+        gives: [wire("gives_new", 1), wire("given_packets", 24), wire("given_ends", 1)],
         lost,
         turns,
         asks: ports.asks,
@@ -286,17 +336,46 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         begin,
     };
     let e = &engine;
-    m.when(at(Step::Load), || e.go(Step::Loaded))
-        .else_when(at(Step::Loaded), || e.go(Step::Execute))
+    m.when(at(Step::Loaded), || e.go(Step::Execute))
         .else_when(at(Step::ReadMessage), || e.go(Step::MessageRead))
         .else_when(at(Step::MessageRead), || step.set(then))
-        .else_when(store, || e.go(Step::Choose));
-
-    // A queue pair with something to give gets its turn; whether it may is found out then.
-    let has_work = e.lost.any() | e.q("sending").ne(e.q("count"));
-    wakes.set(at(Step::Wake) & has_work & !e.closed & !e.q("listed"));
-    m.when(wakes, || e.turns.turns.push(index));
+        .else_when(at(Step::Wake) | at(Step::Store) | at(Step::Unlist), || {
+            e.go(Step::Choose)
+        });
+    store(e, &at, &states, sweep);
+    let busy = Busy {
+        reads_state: any_event,
+        reads_message,
+        stores: e.stores(&at),
+        index,
+        takes: slice_begins,
+    };
+    e.ahead.steps(&e.turns, &busy, state, found);
 
     events::steps(e, config, &at);
     slice::steps(e, &at);
+}
+
+/// Stores what is kept of the queue pair at hand; one with something to give gets its turn: whether it may is found out then.
+fn store<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>, states: &MemoryHandle<'a>, sweep: Sweep<'a>) {
+    let [_, packets, ends] = e.gives;
+    let takes = e.keep;
+    let sending = e.q("sending");
+    let count = e.q("count");
+    let has_work = e.lost.any() | sending.ne(count);
+    let works = takes | (at(Step::Wake) & has_work & !e.closed);
+    let stored = e.queue.pack_with(&[
+        ("next", e.q("next") + packets),
+        ("sending", sending + ends.zero_extend(sending.width())),
+        ("given", (e.q("given") + packets).gate(!ends)),
+        ("count", count + takes.zero_extend(count.width())),
+        ("end", e.q("end") + e.taken.get("packets").gate(takes)),
+        ("listed", (e.q("listed") | works) & !at(Step::Unlist)),
+    ]);
+    states.write(
+        e.stores(at) | sweep.active,
+        sweep.active.mux(sweep.index, e.index),
+        stored.gate(!sweep.active),
+    );
+    e.m.when(works & !e.q("listed"), || e.turns.turns.push(e.index));
 }

@@ -41,7 +41,7 @@ fn context<'a>(e: &Engine<'a>, config: &NicConfig, at: &impl Fn(Step) -> Signal<
                     for name in ["base", "floor", "next", "end"] {
                         e.q(name).set(e.context.get("sent_response_psn"));
                     }
-                    for name in ["head", "count", "sending", "lost_words"] {
+                    for name in ["head", "count", "sending", "given", "lost_words"] {
                         e.q(name).set_lit(0);
                     }
                 });
@@ -65,8 +65,8 @@ fn take<'a>(e: &Engine<'a>, config: &NicConfig, at: &impl Fn(Step) -> Signal<'a>
     });
     m.when(judged, || {
         m.when(!follows | (full & !has_left), || e.go(Step::Choose))
-            .else_when(full, || e.await_message(Step::TakeForget))
-            .otherwise(|| e.go(Step::TakeStore));
+            .else_when(full, || e.go(Step::TakeForget))
+            .otherwise(|| e.go(Step::Choose));
     });
     // The peer asks for more only when it has an older response in full: it is acknowledged by that.
     let forgets = at(Step::TakeForget);
@@ -77,13 +77,9 @@ fn take<'a>(e: &Engine<'a>, config: &NicConfig, at: &impl Fn(Step) -> Signal<'a>
         e.go(Step::TakeStore);
         m.when(e.lost.any(), || e.go(Step::Clear));
     });
-    let stores = at(Step::TakeStore);
-    m.when(stores, || {
-        e.keep.set_lit(1);
-        e.q("count").set(e.q("count") + e.q("count").lit(1));
-        e.q("end").set(e.q("end") + e.taken.get("packets"));
-        e.go(Step::Wake);
-    });
+    let stores = at(Step::TakeStore) | (judged & follows & !full);
+    m.when(at(Step::TakeStore), || e.go(Step::Choose));
+    e.keep.set(stores);
     for (name, doc, event) in [
         ("responses", "responses taken", stores),
         (
@@ -138,7 +134,7 @@ fn progress<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
             m.when(raises, || {
                 e.lost.clear_from(e.q("floor"));
                 e.q("floor").set(base);
-                e.go(Step::Retire);
+                e.go(Step::Retired);
                 m.when(e.lost.any(), || e.go(Step::Clear));
             });
         });
@@ -158,7 +154,7 @@ fn clear<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         let done = e.lost.clear_next(e.q("floor"));
         e.go(Step::ClearRead);
         m.when(done, || {
-            e.go(Step::Retire);
+            e.go(Step::RetireJudged);
             m.when(e.kind.message, || e.go(Step::TakeStore));
         });
     });
@@ -172,21 +168,20 @@ fn clear<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     });
 }
 
-/// Responses that the floor has passed are the peer's.
+/// Responses that the floor has passed are the peer's. The oldest one has been read; the next one is, while the one before is judged.
 fn retire<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
-    m.when(at(Step::Retire), || {
-        m.when(e.q("count").any(), || e.read_message(e.q("head"), Step::RetireJudged))
-            .otherwise(|| e.go(Step::Wake));
-    });
-    let passed = (e.q("floor") - e.message.get("psn")).ge(e.message.get("packets"));
+    // The first time it is judged while the floor rises.
+    let floor = at(Step::ProgressTaken).mux(e.progress.get("base"), e.q("floor"));
+    let passed = (floor - e.message.get("psn")).ge(e.message.get("packets"));
     let ended = passed.delayed("response_ended");
     m.when(at(Step::RetireJudged), || e.go(Step::Retired));
     m.when(at(Step::Retired), || {
         e.go(Step::Wake);
-        m.when(ended, || {
+        m.when(ended & e.q("count").any(), || {
             e.forget_oldest();
-            e.go(Step::Retire);
+            e.go_to_next_message();
+            e.go(Step::RetireJudged);
         });
     });
 }
@@ -200,17 +195,14 @@ fn resend<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let good = ahead.lt(given).named("resend_credible");
     let judged = at(Step::ResendJudged);
     m.when(at(Step::Execute) & e.kind.resend, || {
+        e.lost.go_to(psn);
         e.go(Step::ResendJudged);
         m.when(e.closed, || e.go(Step::Choose));
     });
     m.when(judged, || {
-        e.lost.go_to(psn);
-        e.go(Step::Choose);
-        m.when(good, || e.go(Step::MarkRead));
-    });
-    m.when(at(Step::MarkRead), || {
         e.lost.fetch();
-        e.go(Step::MarkWrite);
+        e.go(Step::Choose);
+        m.when(good, || e.go(Step::MarkWrite));
     });
     m.when(at(Step::MarkWrite), || {
         e.lost.mark(psn);

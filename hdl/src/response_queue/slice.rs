@@ -40,30 +40,30 @@ pub(super) fn steps<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         ends: m.reg("part_ends", 1),
         cost: m.reg("part_cost", 13),
     };
-    begin(e, &part, at);
+    begin(e, &part);
     scan(e, &part, at);
-    cut(e, &part, at);
+    size(e, &part, at);
     ask(e, &part, at);
     commit(e, &part, at);
 }
 
-/// The queue pair has nothing that it may give: it loses its turn.
-fn unlist(e: &Engine<'_>) {
-    e.q("listed").set_lit(0);
-    e.go(Step::Store);
-}
-
-fn begin<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+/// The next turn becomes the one at hand.
+fn begin<'a>(e: &Engine<'a>, part: &Part<'a>) {
     let m = e.m;
-    let executes = at(Step::Execute) & e.kind.slice;
-    m.when(executes, || {
-        part.lost.set(e.lost.any());
-        part.psn.set(e.q("next"));
-        e.lost.go_to(e.q("floor"));
-        m.when(e.closed, || unlist(e))
-            .else_when(e.lost.any(), || e.go(Step::ScanLost))
-            .else_when(e.q("sending").ne(e.q("count")), || e.await_message(Step::Cut))
-            .otherwise(|| unlist(e));
+    let ahead = &e.ahead;
+    let lost = ahead.lost();
+    m.when(e.slice_begins, || {
+        part.lost.set(lost);
+        part.psn.set(ahead.queue.get("next"));
+        part.index.set(ahead.queue.get("given"));
+        part.offset.set(ahead.offset);
+        part.left.set(ahead.left);
+        part.room.set(lost.mux(m.lit(1, 11), ahead.room));
+        e.lost.go_to(ahead.queue.get("floor"));
+        // The queue pair loses its turn if it has nothing that it may give.
+        m.when(!ahead.gives, || e.go(Step::Unlist))
+            .else_when(lost, || e.go(Step::ScanLost))
+            .otherwise(|| e.go(Step::Size));
     });
 }
 
@@ -84,24 +84,21 @@ fn scan<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
         part.psn.set(e.lost.found_psn(floor));
         e.read_message(e.q("head"), Step::Find);
     });
-    let index = index_in_response(e, part);
     m.when(at(Step::Find), || {
-        part.index.set(index);
+        part.index.set(part.psn - e.message.get("psn"));
         e.go(Step::Found);
     });
     m.when(at(Step::Found), || {
-        let within = part.index.lt(e.message.get("packets"));
-        m.when(within, || e.go(Step::Cut))
+        let packets = e.message.get("packets");
+        part.left.set(packets - part.index);
+        part.offset.set(bytes_of(part.index, e.message.get("mtu"), 32));
+        m.when(part.index.lt(packets), || e.go(Step::Size))
             .otherwise(|| e.read_message(e.walk + e.walk.lit(1), Step::Find));
     });
 }
 
-fn index_in_response<'a>(e: &Engine<'a>, part: &Part<'a>) -> Signal<'a> {
-    part.psn - e.message.get("psn")
-}
-
 /// A number of packets as bytes, by the MTU code.
-fn bytes_of<'a>(packets: Signal<'a>, mtu: Signal<'a>, width: u32) -> Signal<'a> {
+pub(super) fn bytes_of<'a>(packets: Signal<'a>, mtu: Signal<'a>, width: u32) -> Signal<'a> {
     let choices: Vec<Signal<'a>> = (0..8u32)
         .map(|code| packets.resize(width) << (7 + code.clamp(1, 5)))
         .collect();
@@ -109,25 +106,9 @@ fn bytes_of<'a>(packets: Signal<'a>, mtu: Signal<'a>, width: u32) -> Signal<'a> 
 }
 
 /// How many packets, and where they lie.
-fn cut<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
+fn size<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     let m = e.m;
     let mtu = e.message.get("mtu");
-    // In registers from the step before on.
-    let flying = (e.q("next") - e.q("base")).delayed("flying");
-    let window = e.q("window");
-    let in_window = (window - flying.part(0, 11)).gate(flying.lt(window.zero_extend(24)));
-    let in_window = in_window.delayed("room_in_window");
-    let index = index_in_response(e, part);
-    m.when(at(Step::Cut), || {
-        part.index.set(index);
-        part.room.set(part.lost.mux(m.lit(1, 11), in_window));
-        e.go(Step::Room);
-    });
-    m.when(at(Step::Room), || {
-        part.left.set(e.message.get("packets") - part.index);
-        part.offset.set(bytes_of(part.index, mtu, 32));
-        m.when(part.room.any(), || e.go(Step::Size)).otherwise(|| unlist(e));
-    });
     let most: Vec<Signal<'a>> = (0..8u32).map(|code| m.lit(32u32 >> code.clamp(1, 5), 11)).collect();
     let most = mtu.select(&most);
     let fewer = most.lt(part.room).mux(most, part.room).named("most_packets");
@@ -167,7 +148,7 @@ fn ask<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>) {
     m.when(waits & e.grants.valid, || {
         m.when(e.grants.data.any(), || {
             e.turns.park(e.index);
-            e.go(Step::Store);
+            e.go(Step::Choose);
         })
         .otherwise(|| e.go(Step::Commit));
     });
@@ -195,14 +176,39 @@ fn commit<'a>(e: &Engine<'a>, part: &Part<'a>, at: &impl Fn(Step) -> Signal<'a>)
     begin.psn.set(part.psn);
     begin.address.set(part.address);
     begin.remaining.set(part.remaining);
+    // A queue pair that is alone goes on with what follows.
+    let packets = part.packets.zero_extend(24);
+    let sending = e.q("sending");
+    let more_responses = (sending + sending.lit(1)).ne(e.q("count")).delayed("more_responses");
+    let room_left = part.room.ne(part.packets.zero_extend(11)).delayed("room_is_left");
+    let goes_on = (e.alone & room_left & (!part.ends | more_responses)).named("goes_on");
+    let whole = bytes_of(part.packets, e.message.get("mtu"), 32);
+    let [gives, given_packets, given_ends] = e.gives;
     m.when(commits, || {
         e.begins.set_lit(1);
-        e.turns.turns.push(e.index);
-        e.go(Step::Store);
-        m.when(part.lost, || e.lost.take()).otherwise(|| {
-            e.q("next").set(e.q("next") + part.packets.zero_extend(24));
-            let sending = e.q("sending");
+        m.when(part.lost, || {
+            e.lost.take();
+            e.turns.turns.push(e.index);
+            e.go(Step::Store);
+        })
+        .otherwise(|| {
+            gives.set_lit(1);
+            given_packets.set(packets);
+            given_ends.set(part.ends);
+            e.q("next").set(e.q("next") + packets);
             sending.set(sending + part.ends.zero_extend(sending.width()));
+            e.q("given").set((e.q("given") + packets).gate(!part.ends));
+            part.psn.set(part.psn + packets);
+            part.room.set(part.room - part.packets.zero_extend(11));
+            part.index.set((part.index + packets).gate(!part.ends));
+            part.offset.set((part.offset + whole).gate(!part.ends));
+            part.left
+                .set(part.ends.mux(e.next_message().get("packets"), part.left - packets));
+            m.when(part.ends, || e.go_to_next_message());
+            m.when(goes_on, || e.go(Step::Size)).otherwise(|| {
+                e.turns.turns.push(e.index);
+                e.go(Step::Choose);
+            });
         });
     });
     count_more(

@@ -15,6 +15,8 @@ pub(super) struct Ring<'a> {
     value: Signal<'a>,
     /// The first one is taken off, in this clock.
     pop: Signal<'a>,
+    /// There is something in it.
+    pub(super) any: Signal<'a>,
     /// There is a first one, and what it is. It takes two clocks from `push`.
     pub(super) valid: Signal<'a>,
     pub(super) front: Signal<'a>,
@@ -44,6 +46,7 @@ impl<'a> Ring<'a> {
             push,
             value,
             pop,
+            any: count.any(),
             valid,
             front: memory.read(m.high(), first),
         }
