@@ -3,11 +3,13 @@
 #[path = "common/blocks.rs"]
 mod blocks;
 mod common;
+#[path = "common/queues.rs"]
+mod queues;
 
 use proptest::prelude::*;
-use spraynic_config::descriptor::{Descriptor, RateLimit, RateRequest};
+use spraynic_config::descriptor::{RateLimit, RateRequest};
 use spraynic_config::{NicConfig, Preset};
-use spraynic_cosim::{Frame, Limits, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
+use spraynic_cosim::{Limits, Outcome, Pattern, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::rate_limiter::{Config, Counters, Grant, RateLimiter};
 use spraynic_rtl::Context;
 
@@ -89,21 +91,10 @@ fn trace() -> impl Strategy<Value = Trace> {
     })
 }
 
-fn waited<D: Descriptor>(steps: &[(D, u64)]) -> Vec<Frame> {
-    let mut cycle = 0;
-    let frames = steps.iter().map(|(step, wait)| {
-        cycle += wait;
-        let mut frame = Frame::new(step.pack());
-        frame.not_before = cycle;
-        frame
-    });
-    frames.collect()
-}
-
 fn run(trace: &Trace) -> Outcome {
     let stimulus = Stimulus::default()
-        .source("s_axis_limit", Pattern::Always, waited(&trace.limits))
-        .source("s_axis_request", trace.gaps.clone(), waited(&trace.requests))
+        .source("s_axis_limit", Pattern::Always, queues::waited(&trace.limits))
+        .source("s_axis_request", trace.gaps.clone(), queues::waited(&trace.requests))
         .sink("m_axis_grant", trace.pressure.clone(), SinkChecks::default())
         .input_at("time_ns", 0, trace.start_ns, trace.clock_ns);
     spraynic_cosim::run(&mut simulation(), &stimulus, Limits::default()).unwrap_or_else(|error| panic!("{error}"))

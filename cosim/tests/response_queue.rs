@@ -6,6 +6,8 @@ mod blocks;
 mod common;
 #[path = "response_queue/peer.rs"]
 mod peer;
+#[path = "common/queues.rs"]
+mod queues;
 
 use std::collections::VecDeque;
 
@@ -15,9 +17,7 @@ use spraynic_config::descriptor::{
     Descriptor, QueuePairState, RateRequest, Resend, ResponseMessage, SendContext, SendProgress,
 };
 use spraynic_config::{NicConfig, Preset, Profile};
-use spraynic_cosim::{
-    Agent, Answer, Bench, Frame, Limits, Outcome, Pattern, Received, Simulation, SinkChecks, Stimulus,
-};
+use spraynic_cosim::{Agent, Answer, Frame, Limits, Outcome, Pattern, Received, Simulation, SinkChecks, Stimulus};
 use spraynic_golden::response_queue::{Config, Counters, ResponseQueue};
 use spraynic_rtl::Context;
 
@@ -229,12 +229,7 @@ fn wild() -> impl Strategy<Value = Trace> {
 }
 
 fn frames<D: Descriptor>(steps: &[(u64, D)]) -> Vec<Frame> {
-    let frame = |(cycle, step): &(u64, D)| {
-        let mut frame = Frame::new(step.pack());
-        frame.not_before = *cycle;
-        frame
-    };
-    steps.iter().map(frame).collect()
+    steps.iter().map(|(cycle, step)| queues::at(*cycle, step)).collect()
 }
 
 fn stimulus(trace: &Trace) -> Stimulus {
@@ -268,9 +263,7 @@ fn run(small: bool, trace: &Trace) -> (Outcome, Peer) {
         let (_, waiting) = peer.reads.entry(message.qpn).or_default();
         waiting.push_back(*message);
     }
-    let mut simulation = simulation(small);
-    let mut bench = Bench::new(&mut simulation, &stimulus(trace), LIMITS).unwrap_or_else(|error| panic!("{error}"));
-    let outcome = bench.run(&mut peer).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = queues::run(&mut simulation(small), &stimulus(trace), LIMITS, &mut peer);
     (outcome, peer)
 }
 
@@ -283,25 +276,17 @@ enum Event {
     Ask(usize),
 }
 
-/// A port, and the event that the word of a number at it is.
-type EventSource = (&'static str, fn(usize) -> Event);
-
 fn events(outcome: &Outcome) -> Vec<(u64, Event)> {
-    let mut events: Vec<(u64, Event)> = vec![];
-    let sources: [EventSource; 4] = [
-        ("s_axis_context", Event::Context),
-        ("s_axis", Event::Message),
-        ("s_axis_progress", Event::Progress),
-        ("s_axis_resend", Event::Resend),
-    ];
-    for (stream, event) in sources {
-        let cycles = outcome.accepted(stream).iter().map(|timing| timing.last_cycle);
-        events.extend(cycles.zip((0..).map(event)));
-    }
-    let asks = outcome.received("m_axis_rate_request").iter();
-    events.extend(asks.map(|frame| frame.last_cycle).zip((0..).map(Event::Ask)));
-    events.sort_by_key(|(cycle, _)| *cycle);
-    events
+    queues::events(
+        outcome,
+        &[
+            ("s_axis_context", Event::Context),
+            ("s_axis", Event::Message),
+            ("s_axis_progress", Event::Progress),
+            ("s_axis_resend", Event::Resend),
+        ],
+        &[("m_axis_rate_request", Event::Ask)],
+    )
 }
 
 /// The golden model follows the RTL; every packet is compared.
@@ -481,34 +466,26 @@ fn nothing_that_comes_waits_for_packets_to_leave() {
     }
     let mut trace = plain(1, 4, 4_096, 1);
     trace.pressure = Pattern::After { clocks: 4_000 };
-    let resend = |psn: u32| {
-        let resend = Resend {
-            psn,
-            space: true,
-            ..Resend::default()
-        };
-        let mut frame = Frame::new(resend.pack());
-        frame.not_before = 400;
-        (resend, frame)
+    let resend = |psn: u32| Resend {
+        psn,
+        space: true,
+        ..Resend::default()
     };
-    let progress = |base: u32| {
-        let progress = SendProgress {
-            base,
-            space: true,
-            ..SendProgress::default()
-        };
-        let mut frame = Frame::new(progress.pack());
-        frame.not_before = 400;
-        (progress, frame)
+    let progress = |base: u32| SendProgress {
+        base,
+        space: true,
+        ..SendProgress::default()
     };
     // The first slice stands before the port: its 16 packets count as given.
-    let (resends, resend_frames): (Vec<_>, Vec<_>) = (0..300).map(|number| resend(number % 16)).unzip();
-    let (progresses, progress_frames): (Vec<_>, Vec<_>) = (0..100).map(|number| progress(number / 16)).unzip();
+    let resends: Vec<Resend> = (0..300).map(|number| resend(number % 16)).collect();
+    let progresses: Vec<SendProgress> = (0..100).map(|number| progress(number / 16)).collect();
     let mut stimulus = stimulus(&trace);
     for source in &mut stimulus.sources {
         match source.stream.as_str() {
-            "s_axis_resend" => source.frames = resend_frames.clone(),
-            "s_axis_progress" => source.frames = progress_frames.clone(),
+            "s_axis_resend" => source.frames = resends.iter().map(|resend| queues::at(400, resend)).collect(),
+            "s_axis_progress" => {
+                source.frames = progresses.iter().map(|progress| queues::at(400, progress)).collect();
+            }
             _ => {}
         }
     }
@@ -518,14 +495,12 @@ fn nothing_that_comes_waits_for_packets_to_leave() {
     );
     peer.sent.resends = resends;
     peer.sent.progress = progresses;
-    let mut simulation = simulation(false);
     let limits = Limits {
         quiet_clocks: 6_000,
         hang_clocks: 8_000,
         ..LIMITS
     };
-    let mut bench = Bench::new(&mut simulation, &stimulus, limits).unwrap_or_else(|error| panic!("{error}"));
-    let outcome = bench.run(&mut peer).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = queues::run(&mut simulation(false), &stimulus, limits, &mut peer);
     for (stream, count) in [("s_axis_resend", 300), ("s_axis_progress", 100), ("s_axis", 4)] {
         let taken = outcome.accepted(stream);
         let before = taken
@@ -600,10 +575,8 @@ fn a_full_window_whose_last_sack_is_lost_goes_on_with_what_is_heard_next() {
             _ => {}
         }
     }
-    let mut simulation = simulation(false);
-    let mut bench = Bench::new(&mut simulation, &stimulus, LIMITS).unwrap_or_else(|error| panic!("{error}"));
     let mut silent = Silent(peer);
-    let outcome = bench.run(&mut silent).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = queues::run(&mut simulation(false), &stimulus, LIMITS, &mut silent);
     let model = follow(false, &trace, &silent.0, &outcome).unwrap();
     compare_counters(model.counters(), &outcome).unwrap();
     let packets: Vec<(u64, u32, u32, bool)> = outcome

@@ -1,15 +1,16 @@
 //! What stands around the block in its test: a rate limiter that refuses by chance, `response_engine` with the READs of a peer, and that peer,
 //! which loses packets, acknowledges, and asks for the next READ when it has one in full.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use spraynic_config::descriptor::{Descriptor, PacketDescriptor, PacketOrigin, Resend, ResponseMessage, SendProgress};
 use spraynic_cosim::{Agent, Answer, Frame, Received};
 
+use crate::queues::{Chance, PSN_MASK, Window, psn_at};
+
 /// Nanoseconds of a clock.
 pub(crate) const CLOCK_NS: u64 = 4;
 
-const MASK: u32 = 0xff_ffff;
 const HALF: u32 = 1 << 23;
 
 /// What was sent into the block by itself, in the order of each stream.
@@ -35,26 +36,14 @@ pub(crate) struct Manners {
     pub(crate) delay: u64,
 }
 
-/// One queue pair at the peer.
-#[derive(Debug, Default)]
-struct Line {
-    base: u32,
-    next: u32,
-    received: BTreeSet<u32>,
-}
-
 /// The surroundings.
 pub(crate) struct Peer {
     manners: Manners,
-    state: u64,
-    lines: BTreeMap<u32, Line>,
+    chance: Chance,
+    lines: BTreeMap<u32, Window>,
     /// READs that the peer has asked for, and those that it will ask for later, by queue pair.
     pub(crate) reads: BTreeMap<u32, (VecDeque<ResponseMessage>, VecDeque<ResponseMessage>)>,
     pub(crate) sent: Sent,
-}
-
-fn psn_at(base: u32, offset: u32) -> u32 {
-    base.wrapping_add(offset) & MASK
 }
 
 /// A frame of `m_axis`.
@@ -67,7 +56,7 @@ impl Peer {
     /// `messages`: what the stimulus sends by itself.
     pub(crate) fn new(manners: Manners, messages: Vec<ResponseMessage>) -> Self {
         Self {
-            state: manners.seed | 1,
+            chance: Chance::new(manners.seed),
             manners,
             lines: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -76,13 +65,6 @@ impl Peer {
                 ..Sent::default()
             },
         }
-    }
-
-    fn chance(&mut self, of_256: u64) -> bool {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state >> 24 & 0xff < of_256
     }
 
     fn send(&self, answer: &mut Answer<'_>, stream: &str, packed: Vec<u8>) -> Result<(), String> {
@@ -132,7 +114,7 @@ impl Peer {
         for message in more {
             self.sent.messages.push(message);
             let mut frame = Frame::new(message.pack());
-            let late = if self.chance(128) { 0 } else { self.manners.delay };
+            let late = if self.chance.of_256(128) { 0 } else { self.manners.delay };
             frame.not_before = answer.cycle + late;
             answer.send("s_axis", frame).map_err(|error| error.to_string())?;
         }
@@ -146,37 +128,33 @@ impl Peer {
         origin: &PacketOrigin,
     ) -> Result<(), String> {
         let (qpn, psn) = (packet.qpn, packet.psn);
-        let lost = self.chance(self.manners.loss);
+        let lost = self.chance.of_256(self.manners.loss);
         let line = self.lines.entry(qpn).or_default();
         if !origin.retransmission {
             if psn != line.next {
                 // It was opened anew.
-                (line.base, line.next) = (psn, psn);
-                line.received.clear();
+                *line = Window::new(psn);
             }
             line.next = psn_at(psn, 1);
         }
         if lost {
             self.resend(answer, qpn, psn)?;
         } else {
-            line.received.insert(psn);
+            line.receive(psn);
         }
         let line = self.lines.entry(qpn).or_default();
-        while line.received.remove(&line.base) {
-            line.base = psn_at(line.base, 1);
-        }
         let (base, next) = (line.base, line.next);
         self.ask_for_more(answer, qpn, base)?;
-        if self.chance(self.manners.nonsense) {
-            let off = (self.state >> 40 & 0xff) as u32;
-            match self.state >> 50 & 7 {
+        if self.chance.of_256(self.manners.nonsense) {
+            let off = self.chance.bits(40, 8) as u32;
+            match self.chance.bits(50, 3) {
                 0 => self.progress(answer, qpn, base, true)?,
                 1 => self.progress(answer, qpn, psn_at(next, off), false)?,
-                2 => self.progress(answer, qpn, psn_at(base, MASK + 1 - off), false)?,
+                2 => self.progress(answer, qpn, psn_at(base, PSN_MASK + 1 - off), false)?,
                 3 => self.progress(answer, qpn ^ 8, base, false)?,
                 4 => self.resend(answer, qpn ^ 8, psn)?,
                 5 => self.resend(answer, qpn, psn_at(next, off))?,
-                6 => self.resend(answer, qpn, psn_at(base, MASK + 1 - off))?,
+                6 => self.resend(answer, qpn, psn_at(base, PSN_MASK + 1 - off))?,
                 _ => self.resend(answer, qpn, psn)?,
             }
         }
@@ -188,8 +166,8 @@ impl Agent for Peer {
     fn on_frame(&mut self, answer: &mut Answer<'_>, stream: &str, frame: &Received) -> Result<(), String> {
         match stream {
             "m_axis_rate_request" => {
-                let code = if self.chance(self.manners.refusals) {
-                    1 + u8::from(self.chance(64))
+                let code = if self.chance.of_256(self.manners.refusals) {
+                    1 + u8::from(self.chance.of_256(64))
                 } else {
                     0
                 };

@@ -340,7 +340,7 @@ pub(super) fn build<'a>(m: Module<'a>, config: &NicConfig, ports: &Ports<'a>) {
         .else_when(at(Step::ReadMessage), || e.go(Step::MessageRead))
         .else_when(at(Step::MessageRead), || step.set(then))
         .else_when(at(Step::Wake) | at(Step::Store) | at(Step::Unlist), || {
-            e.go(Step::Choose)
+            e.go(Step::Choose);
         });
     store(e, &at, &states, sweep);
     let busy = Busy {
