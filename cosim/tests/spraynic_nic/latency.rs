@@ -70,7 +70,7 @@ fn clocks_to_retransmission(scenario: Scenario, model: &NicModel) -> u64 {
 fn a_lost_packet_leaves_again_soon_after_the_sack_that_tells() {
     let Some(model) = model() else { return };
     let clocks = clocks_to_retransmission(small(), model);
-    assert!(clocks <= 180, "{clocks} clocks");
+    assert!(clocks <= 130, "{clocks} clocks");
 }
 
 /// The same on 512 bits.
@@ -87,5 +87,5 @@ fn a_lost_packet_leaves_again_soon_on_a_wide_bus() {
         ..Scenario::default()
     };
     let clocks = clocks_to_retransmission(scenario.clone(), &build(&scenario));
-    assert!(clocks <= 145, "{clocks} clocks");
+    assert!(clocks <= 80, "{clocks} clocks");
 }
