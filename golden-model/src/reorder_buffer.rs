@@ -312,46 +312,37 @@ impl ReorderBuffer {
 
     /// Takes a packet of route 0; it is given if it may be.
     pub fn receive(&mut self, arrival: Arrival) -> (SequenceReport, Option<Given>) {
-        let Arrival { packet, context, .. } = &arrival;
-        let (packet, context) = (*packet, *context);
+        let facts = facts::report(&arrival.packet, &arrival.context);
         let (outcome, given) = self.place(arrival);
         self.counters.count(outcome);
-        (self.report(&packet, &context, outcome), given)
+        (self.report(facts, outcome), given)
     }
 
-    fn report(&self, packet: &ReceivedPacket, context: &PacketContext, outcome: SequenceOutcome) -> SequenceReport {
+    /// Adds to what a report says of the packet what it says of its space.
+    fn report(&self, facts: SequenceReport, outcome: SequenceOutcome) -> SequenceReport {
         let facts = SequenceReport {
-            qpn: packet.qpn,
-            opcode: packet.opcode,
-            psn: packet.psn,
-            profile: context.profile,
-            space: context.space,
             outcome: outcome as u8,
-            entropy: entropy_of(packet),
-            payload_length: packet.payload_length,
-            ecn: packet.ecn,
-            ack_request: packet.ack_request,
-            retransmission: packet.retransmission,
-            time_stamp: time_stamp_of(packet),
-            ..SequenceReport::default()
+            ..facts
         };
-        let (qpn, space) = (packet.qpn, Space::of(context));
-        let Some(cumulative) = self.cumulative(qpn, space) else {
+        let qpn = facts.qpn;
+        let space = if facts.space { Space::Responses } else { Space::Requests };
+        let Some(window) = self.window(qpn, space) else {
             return facts;
         };
+        let cumulative = window.missing() - 1;
         let first = cumulative.next();
         // A refused packet may stand anywhere: what is said of others stays near.
         let distance = match outcome.is_refusal() {
             true => 0,
-            false => Psn::new(packet.psn).distance(first).max(0) as u32,
+            false => Psn::new(facts.psn).distance(first).max(0) as u32,
         };
         let far = distance / 64;
         SequenceReport {
             cumulative: cumulative.value(),
-            beyond_gap: self.beyond_gap(qpn, space) as u16,
-            near: self.sack_bitmap(qpn, space, first),
+            beyond_gap: window.beyond_gap() as u16,
+            near: window.places(first),
             far: far as u8,
-            bitmap: self.sack_bitmap(qpn, space, first + 64 * far),
+            bitmap: window.places(first + 64 * far),
             ..facts
         }
     }
@@ -479,11 +470,7 @@ impl ReorderBuffer {
     /// Which of the 64 PSNs from `first` on have been received: bit i is PSN `first + i`, as in a SACK.
     #[must_use]
     pub fn sack_bitmap(&self, qpn: u32, space: Space, first: Psn) -> u64 {
-        self.window(qpn, space).map_or(0, |window| {
-            (0..64).fold(0, |bitmap, bit| {
-                bitmap | u64::from(window.place(first + bit) == Place::Received) << bit
-            })
-        })
+        self.window(qpn, space).map_or(0, |window| window.places(first))
     }
 
     /// Packets received beyond the first gap: `ooo_count` of a SACK.

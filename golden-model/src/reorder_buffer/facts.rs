@@ -1,7 +1,7 @@
 //! What this block reads from the headers of a packet: path, time stamp, the PSNs and the receive request that it takes.
 //! It knows bytes and opcodes only, and no queue pair.
 
-use spraynic_config::descriptor::{PacketContext, ReceivedPacket, RequestExtension};
+use spraynic_config::descriptor::{PacketContext, ReceivedPacket, RequestExtension, SequenceReport};
 use spraynic_wire::{HeaderKind, Opcode, Operation};
 
 use crate::packet_slicer::{MAX_MESSAGE, mtu_bytes};
@@ -25,6 +25,24 @@ pub fn time_stamp_of(packet: &ReceivedPacket) -> u16 {
         _ => return 0,
     };
     u16::from_be_bytes([packet.extension.0[at], packet.extension.0[at + 1]])
+}
+
+/// What a report says of the packet alone.
+pub(super) fn report(packet: &ReceivedPacket, context: &PacketContext) -> SequenceReport {
+    SequenceReport {
+        qpn: packet.qpn,
+        opcode: packet.opcode,
+        psn: packet.psn,
+        profile: context.profile,
+        space: context.space,
+        entropy: entropy_of(packet),
+        payload_length: packet.payload_length,
+        ecn: packet.ecn,
+        ack_request: packet.ack_request,
+        retransmission: packet.retransmission,
+        time_stamp: time_stamp_of(packet),
+        ..SequenceReport::default()
+    }
 }
 
 /// Extension headers as far as a `SequencedPacket` carries them.
