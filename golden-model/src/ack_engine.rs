@@ -155,16 +155,15 @@ pub struct AckEngine {
 }
 
 /// A control packet of these extension headers.
-fn control(qpn: u32, opcode: Opcode, psn: Psn, entropy: u32, extension: &[&[u8]]) -> PacketDescriptor {
-    let bytes = extension.concat();
+fn control(qpn: u32, opcode: Opcode, psn: Psn, entropy: u32, extension: &[u8]) -> PacketDescriptor {
     let mut headers = Extension::default();
-    headers.0[..bytes.len()].copy_from_slice(&bytes);
+    headers.0[..extension.len()].copy_from_slice(extension);
     PacketDescriptor {
         qpn,
         opcode: opcode.0,
         psn: psn.value(),
         mrc: opcode.bit_order() == BitOrder::Mrc,
-        extension_words: (bytes.len() / 4) as u8,
+        extension_words: (extension.len() / 4) as u8,
         entropy,
         extension: headers,
         ..PacketDescriptor::default()
@@ -231,12 +230,25 @@ impl AckEngine {
 
     /// Takes the report on a packet and gives what must be sent at once, at most an answer and a CNP.
     pub fn report(&mut self, report: &SequenceReport, pacing: &Pacing, now_ns: u64) -> Vec<PacketDescriptor> {
+        let mut given = Vec::new();
+        self.report_into(report, pacing, now_ns, &mut given);
+        given
+    }
+
+    /// As [`Self::report`]; what must be sent is put behind what is there.
+    pub fn report_into(
+        &mut self,
+        report: &SequenceReport,
+        pacing: &Pacing,
+        now_ns: u64,
+        given: &mut Vec<PacketDescriptor>,
+    ) {
         let qpn = report.qpn;
         let (Some(mut queue_pair), Some(outcome)) = (self.queue_pair(qpn), outcome_of(report)) else {
-            return Vec::new();
+            return;
         };
         if outcome == SequenceOutcome::Closed {
-            return Vec::new();
+            return;
         }
         let answer = match queue_pair.profile {
             Profile::Roce => self.answer_roce(qpn, &queue_pair, report, outcome),
@@ -261,7 +273,8 @@ impl AckEngine {
             .then(|| self.cnp(qpn, &mut queue_pair, report, pacing, now_ns))
             .flatten();
         self.queue_pairs[qpn as usize] = Some(queue_pair);
-        answer.into_iter().chain(cnp).collect()
+        given.extend(answer);
+        given.extend(cnp);
     }
 
     /// roce: one NAK for each gap; an RNR NAK where a receive request is missing; a duplicate that is not executed again is acknowledged by
@@ -348,7 +361,8 @@ impl AckEngine {
     /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.
     #[must_use]
     pub fn due_ns(&self, qpn: u32, space: Space) -> Option<u64> {
-        let state = self.queue_pair(qpn)?.spaces[space as usize];
+        let queue_pair = self.queue_pairs.get(qpn as usize)?.as_ref()?;
+        let state = &queue_pair.spaces[space as usize];
         (state.packets > 0).then_some(state.due_ns)
     }
 
@@ -400,7 +414,7 @@ impl AckEngine {
         };
         let mut aeth = msn.to_be_bytes();
         aeth[0] = syndrome.byte();
-        control(qpn, opcode, psn, entropy, &[&aeth])
+        control(qpn, opcode, psn, entropy, &aeth)
     }
 
     /// The SACK that a packet makes due: of the 64 PSNs that it stands among.
@@ -454,7 +468,10 @@ impl AckEngine {
             rcvd_bytes: (state.received_bytes / u64::from(RCVD_BYTES_UNIT)) as u32 & 0xFF_FFFF,
             ..CcState::default()
         };
-        let headers: [&[u8]; 2] = [&seth.to_bytes(), &cc_state.to_bytes()];
+        let mut headers = [0; Seth::LENGTH + CcState::LENGTH];
+        let (first, second) = headers.split_at_mut(Seth::LENGTH);
+        seth.emit(first);
+        cc_state.emit(second);
         control(qpn, Opcode::SACK, seth.cack_psn, entropy, &headers)
     }
 
@@ -479,7 +496,9 @@ impl AckEngine {
             tx_timestamp: report.time_stamp,
             ..Neth::default()
         };
-        control(qpn, Opcode::NACK, neth.nack_psn, entropy, &[&neth.to_bytes()])
+        let mut header = [0; Neth::LENGTH];
+        neth.emit(&mut header);
+        control(qpn, Opcode::NACK, neth.nack_psn, entropy, &header)
     }
 
     fn cnp(
@@ -498,7 +517,7 @@ impl AckEngine {
         self.counters.cnps = self.counters.cnps.wrapping_add(1);
         Some(PacketDescriptor {
             becn: true,
-            ..control(qpn, Opcode::CNP, Psn::default(), report.entropy, &[&[0; CNP_BYTES]])
+            ..control(qpn, Opcode::CNP, Psn::default(), report.entropy, &[0; CNP_BYTES])
         })
     }
 }

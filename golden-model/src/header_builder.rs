@@ -7,7 +7,7 @@
 use bitvec::prelude::*;
 use std::collections::BTreeSet;
 
-use spraynic_config::descriptor::{HeaderTemplate, PacketDescriptor};
+use spraynic_config::descriptor::{EXTENSION_BYTES, HeaderTemplate, PacketDescriptor};
 use spraynic_config::{NicConfig, Profile};
 
 use spraynic_wire::{EntropyFormat, PathFields, path_fields};
@@ -260,21 +260,20 @@ impl HeaderBuilder {
         let length = usize::from(descriptor.payload_length);
         let pad = length.wrapping_neg() % 4;
         let extension = self.extension(descriptor, time_ns);
+        // Bytes beyond the stated length are not sent, stamp or not.
+        let extension = &extension[..usize::from(descriptor.extension_words) * 4];
         let datagram = UDP_BYTES + BTH_BYTES + extension.len() + length + pad + ICRC_BYTES;
 
         let mut bytes = Vec::with_capacity(ETHERNET_BYTES + VLAN_BYTES + IPV6_BYTES + datagram);
         ethernet(&mut bytes, template);
         if template.ipv6 {
-            ipv6(&mut bytes, template, descriptor, datagram);
+            bytes.extend_from_slice(&ipv6(template, descriptor, datagram));
         } else {
-            ipv4(&mut bytes, template, identification, IPV4_BYTES + datagram);
+            bytes.extend_from_slice(&ipv4(template, identification, IPV4_BYTES + datagram));
         }
-        bytes.extend_from_slice(&path(descriptor).udp_source_port.to_be_bytes());
-        bytes.extend_from_slice(&UDP_PORT.to_be_bytes());
-        bytes.extend_from_slice(&(datagram as u16).to_be_bytes());
-        bytes.extend_from_slice(&[0; 2]); // UDP checksum: none
-        bth(&mut bytes, template, descriptor, pad as u8);
-        bytes.extend_from_slice(&extension);
+        bytes.extend_from_slice(&udp(descriptor, datagram));
+        bytes.extend_from_slice(&bth(template, descriptor, pad as u8));
+        bytes.extend_from_slice(extension);
         let taken = payload.len().min(length);
         bytes.extend_from_slice(&payload[..taken]);
         bytes.resize(bytes.len() + length - taken + pad + ICRC_BYTES, 0);
@@ -286,13 +285,12 @@ impl HeaderBuilder {
         })
     }
 
-    /// Extension headers with the time stamp put in. Bytes beyond the stated length are not sent, stamp or not.
-    fn extension(&self, descriptor: &PacketDescriptor, time_ns: u64) -> Vec<u8> {
-        let mut extension = descriptor.extension.0.to_vec();
+    /// Extension headers with the time stamp put in.
+    fn extension(&self, descriptor: &PacketDescriptor, time_ns: u64) -> [u8; EXTENSION_BYTES] {
+        let mut extension = descriptor.extension.0;
         if let Some(offset) = stamp_offset(descriptor).filter(|_| self.config.time_stamps) {
             extension[offset..offset + 2].copy_from_slice(&stamp_of(time_ns).to_be_bytes());
         }
-        extension.truncate(usize::from(descriptor.extension_words) * 4);
         extension
     }
 }
@@ -303,17 +301,22 @@ fn path(descriptor: &PacketDescriptor) -> PathFields {
 }
 
 fn ethernet(bytes: &mut Vec<u8>, template: &HeaderTemplate) {
-    bytes.extend_from_slice(&template.destination_mac.to_be_bytes()[2..]);
-    bytes.extend_from_slice(&template.source_mac.to_be_bytes()[2..]);
+    let mut header = [0; ETHERNET_BYTES];
+    header[..6].copy_from_slice(&template.destination_mac.to_be_bytes()[2..]);
+    header[6..12].copy_from_slice(&template.source_mac.to_be_bytes()[2..]);
+    header[12..].copy_from_slice(if template.ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
     if template.vlan {
-        bytes.extend_from_slice(&[0x81, 0x00]); // IEEE 802.1Q
-        bytes.extend_from_slice(&template.vlan_tci.to_be_bytes());
+        let [high, low] = template.vlan_tci.to_be_bytes();
+        bytes.extend_from_slice(&header[..12]);
+        bytes.extend_from_slice(&[0x81, 0x00, high, low]); // IEEE 802.1Q
+        bytes.extend_from_slice(&header[12..]);
+    } else {
+        bytes.extend_from_slice(&header);
     }
-    bytes.extend_from_slice(if template.ipv6 { &[0x86, 0xDD] } else { &[0x08, 0x00] });
 }
 
 /// IPv4 header without options: DF set, no fragment \[RFC 791; IBA annex A17\].
-fn ipv4(bytes: &mut Vec<u8>, template: &HeaderTemplate, identification: u16, total_length: usize) {
+fn ipv4(template: &HeaderTemplate, identification: u16, total_length: usize) -> [u8; IPV4_BYTES] {
     let mut header = [0; IPV4_BYTES];
     header[0] = 0x45;
     header[1] = template.traffic_class;
@@ -326,7 +329,7 @@ fn ipv4(bytes: &mut Vec<u8>, template: &HeaderTemplate, identification: u16, tot
     header[16..20].copy_from_slice(&(template.destination_ip as u32).to_be_bytes());
     let checksum = ipv4_checksum(&header);
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
-    bytes.extend_from_slice(&header);
+    header
 }
 
 /// Internet checksum of an IPv4 header whose checksum field is 0 \[RFC 1071\].
@@ -341,31 +344,46 @@ fn ipv4_checksum(header: &[u8; IPV4_BYTES]) -> u16 {
 }
 
 /// IPv6 header \[RFC 8200\].
-fn ipv6(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescriptor, payload_length: usize) {
+fn ipv6(template: &HeaderTemplate, descriptor: &PacketDescriptor, payload_length: usize) -> [u8; IPV6_BYTES] {
     let flow_label = if template.spray {
         path(descriptor).flow_label
     } else {
         template.flow_label & 0xF_FFFF
     };
     let word = 6 << 28 | u32::from(template.traffic_class) << 20 | flow_label;
-    bytes.extend_from_slice(&word.to_be_bytes());
-    bytes.extend_from_slice(&(payload_length as u16).to_be_bytes());
-    bytes.extend_from_slice(&[17, template.hop_limit]); // UDP
-    bytes.extend_from_slice(&template.source_ip.to_be_bytes());
-    bytes.extend_from_slice(&template.destination_ip.to_be_bytes());
+    let mut header = [0; IPV6_BYTES];
+    header[..4].copy_from_slice(&word.to_be_bytes());
+    header[4..6].copy_from_slice(&(payload_length as u16).to_be_bytes());
+    header[6] = 17; // UDP
+    header[7] = template.hop_limit;
+    header[8..24].copy_from_slice(&template.source_ip.to_be_bytes());
+    header[24..].copy_from_slice(&template.destination_ip.to_be_bytes());
+    header
+}
+
+/// UDP header \[RFC 768\], without checksum.
+fn udp(descriptor: &PacketDescriptor, length: usize) -> [u8; UDP_BYTES] {
+    let mut header = [0; UDP_BYTES];
+    header[..2].copy_from_slice(&path(descriptor).udp_source_port.to_be_bytes());
+    header[2..4].copy_from_slice(&UDP_PORT.to_be_bytes());
+    header[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    header
 }
 
 /// BTH \[IBA 9.2\]; MRC swaps SE and M of byte 1 and uses two reserved bits of byte 8 \[MRC 1.0\].
-fn bth(bytes: &mut Vec<u8>, template: &HeaderTemplate, descriptor: &PacketDescriptor, pad: u8) {
+fn bth(template: &HeaderTemplate, descriptor: &PacketDescriptor, pad: u8) -> [u8; BTH_BYTES] {
     let (solicited, migration) = if descriptor.mrc { (6, 7) } else { (7, 6) };
     let flag = |set: bool, bit: u8| u8::from(set) << bit;
-    bytes.push(descriptor.opcode);
-    bytes.push(flag(descriptor.solicited, solicited) | flag(template.migration, migration) | pad << 4);
-    bytes.extend_from_slice(&template.partition_key.to_be_bytes());
-    bytes.push(flag(descriptor.becn, 6));
-    bytes.extend_from_slice(&template.destination_qpn.to_be_bytes()[1..]);
-    bytes.push(flag(descriptor.ack_request, 7) | flag(descriptor.retransmission, 5) | flag(descriptor.timestamped, 4));
-    bytes.extend_from_slice(&descriptor.psn.to_be_bytes()[1..]);
+    // Byte 4 and byte 8 are the upper bytes of the words that hold QPN and PSN.
+    let mut header = [0; BTH_BYTES];
+    header[0] = descriptor.opcode;
+    header[1] = flag(descriptor.solicited, solicited) | flag(template.migration, migration) | pad << 4;
+    header[2..4].copy_from_slice(&template.partition_key.to_be_bytes());
+    header[4..8].copy_from_slice(&template.destination_qpn.to_be_bytes());
+    header[4] = flag(descriptor.becn, 6);
+    header[8..].copy_from_slice(&descriptor.psn.to_be_bytes());
+    header[8] = flag(descriptor.ack_request, 7) | flag(descriptor.retransmission, 5) | flag(descriptor.timestamped, 4);
+    header
 }
 
 #[cfg(test)]

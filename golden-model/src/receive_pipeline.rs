@@ -153,11 +153,23 @@ impl ReceivePipeline {
 
     /// Takes a frame.
     pub fn receive(&mut self, frame: &Frame, moment: &Moment) -> Received {
-        let only = |destination| Received {
+        let mut control = Vec::new();
+        let (destination, given) = self.receive_into(frame, moment, &mut control);
+        Received {
             destination,
-            given: None,
-            control: Vec::new(),
-        };
+            given,
+            control,
+        }
+    }
+
+    /// As [`Self::receive`]; control packets that are due are put behind those that are there.
+    pub fn receive_into(
+        &mut self,
+        frame: &Frame,
+        moment: &Moment,
+        control: &mut Vec<PacketDescriptor>,
+    ) -> (Destination, Option<Given>) {
+        let only = |destination| (destination, None);
         let (packet, payload) = match self.parser.receive(frame, moment.trimmed_dscp) {
             Ok(Parsed::Packet { packet, payload }) => (packet, payload),
             Ok(Parsed::SlowPath(bytes)) => return only(Destination::SlowPath(bytes)),
@@ -173,21 +185,18 @@ impl ReceivePipeline {
         match Route::ALL[usize::from(context.route & 3)] {
             Route::Feedback => only(Destination::Feedback(packet, context, payload)),
             Route::Endpoint => only(Destination::Endpoint(packet)),
-            Route::Probe => Received {
-                control: self.acks.probe(&packet),
-                ..only(Destination::Probe(packet))
-            },
+            Route::Probe => {
+                control.extend(self.acks.probe(&packet));
+                only(Destination::Probe(packet))
+            }
             Route::Sequence => {
                 let (report, given) = self.buffer.receive(Arrival {
                     packet: *packet,
                     context,
                     payload,
                 });
-                Received {
-                    destination: Destination::Sequence(report),
-                    given,
-                    control: self.acks.report(&report, &moment.pacing, moment.now_ns),
-                }
+                self.acks.report_into(&report, &moment.pacing, moment.now_ns, control);
+                (Destination::Sequence(report), given)
             }
         }
     }

@@ -206,6 +206,12 @@ impl ResponseQueue {
         queue_pair.is_none_or(|queue_pair| queue_pair.responses.is_empty())
     }
 
+    /// Whether [`Self::give`] surely gives nothing, and changes nothing.
+    #[must_use]
+    pub fn gives_nothing(&self) -> bool {
+        self.slice.is_none() && self.turns.is_empty() && self.waiting.is_empty()
+    }
+
     /// The next packet, queue pair by queue pair in turn, slice by slice; what was lost goes before what is new. `ask` answers as `rate_limiter`
     /// does. Called again until there is none; then again after any event, or at [`Self::wakes_at`].
     pub fn give(
@@ -213,8 +219,11 @@ impl ResponseQueue {
         now_ns: u64,
         mut ask: impl FnMut(&RateRequest) -> bool,
     ) -> Option<(PacketDescriptor, PacketOrigin)> {
-        if let Some(packet) = self.slice.as_mut().and_then(Iterator::next) {
-            return Some(packet);
+        if let Some(slice) = &mut self.slice {
+            if let Some(packet) = slice.next() {
+                return Some(packet);
+            }
+            self.slice = None;
         }
         while let Some((_, qpn)) = self.waiting.pop_front_if(|(due, _)| *due <= now_ns) {
             self.listed[qpn as usize] = false;

@@ -167,6 +167,12 @@ impl RetransmitEngine {
         self.control.pop_front()
     }
 
+    /// Nothing is there to be taken: no SendProgress, Resend, PathEvent or probe.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.progress.is_empty() && self.resends.is_empty() && self.events.is_empty() && self.control.is_empty()
+    }
+
     /// Packets of a sequence space between the oldest that was not acknowledged and the last one sent; `None`: it does not send.
     #[must_use]
     pub fn outstanding(&self, qpn: u32, space: Space) -> Option<u32> {
@@ -287,6 +293,9 @@ impl RetransmitEngine {
 
     /// Fires all timers that are due, the earliest first. (In hardware a sweep finds them: [`RetransmitEngine::expire`].)
     pub fn expire_due(&mut self, now_ns: u64) {
+        if self.deadlines.none_until(now_ns) {
+            return;
+        }
         while let Some((_, timer)) = self.earliest().filter(|(due_ns, _)| *due_ns <= now_ns) {
             let space = Space::ALL[(timer % 2) as usize];
             if self.expire(timer / 2, space, now_ns).is_err() {

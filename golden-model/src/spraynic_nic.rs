@@ -22,7 +22,7 @@ use crate::packet_parser::TrimmedDscp;
 use crate::path_monitor::{self, PathMonitor};
 use crate::payload_writer::{self, PayloadWriter};
 use crate::rate_limiter::{self, Grant, RateLimiter};
-use crate::receive_pipeline::path::ReceivePath;
+use crate::receive_pipeline::path::{Outcome, ReceivePath};
 use crate::receive_pipeline::{self, requests};
 use crate::reorder_buffer::Space;
 use crate::request_ring::{self, RequestRings};
@@ -85,6 +85,8 @@ pub struct SpraynicNic {
     config: NicConfig,
     settings: Settings,
     receive: ReceivePath,
+    /// What came of the frame that is looked at: empty between frames, and kept so that nothing is allocated for each.
+    outcome: Outcome,
     rings: RequestRings,
     work: WorkQueue,
     limiter: RateLimiter,
@@ -118,6 +120,7 @@ impl SpraynicNic {
             config: config.clone(),
             settings,
             receive: ReceivePath::new(config.into()),
+            outcome: Outcome::default(),
             rings: RequestRings::new(config.into()),
             work,
             limiter: RateLimiter::new(config.into()),
@@ -191,13 +194,12 @@ impl SpraynicNic {
         let sack = self.sack_timers.peek().map(|Reverse((due_ns, ..))| *due_ns);
         let probe = self.monitor.next_probe_ns();
         let times = [
-            sack,
             probe,
             self.retransmit.next_deadline_ns(),
             self.work.wakes_at(),
             self.responses.wakes_at(),
         ];
-        times.into_iter().flatten().min()
+        times.into_iter().fold(sack, earlier)
     }
 
     /// All timers go on to this time.
@@ -219,6 +221,9 @@ impl SpraynicNic {
 
     /// What `retransmit_engine` and `work_queue` have to say goes where it belongs.
     fn settle(&mut self) {
+        if self.retransmit.is_silent() && self.work.is_silent() {
+            return;
+        }
         while let Some(progress) = self.retransmit.next_progress() {
             self.progress(&progress);
         }
@@ -233,8 +238,8 @@ impl SpraynicNic {
             if event.kind == PathEventKind::Acknowledged as u8 {
                 self.spray.recycle(&event);
             }
-            for update in self.monitor.event(&event) {
-                self.spray.update(&update);
+            for update in self.monitor.event(&event).as_slice() {
+                self.spray.update(update);
             }
         }
         while let Some(probe) = self.retransmit.next_control() {
@@ -282,5 +287,14 @@ impl SpraynicNic {
             held.extend(named.map(|(what, count)| format!("queue pair {qpn}: {what}: {count}")));
         }
         held.join(", ")
+    }
+}
+
+/// The earlier of two times, where there are any.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, None) => one,
+        (None, other) => other,
     }
 }

@@ -136,6 +136,12 @@ impl WorkQueue {
         self.turns.classes = classes;
     }
 
+    /// Whether there is no completion to be taken.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.completions.is_empty()
+    }
+
     /// The next completion, in the order in which they leave.
     pub fn pop_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
@@ -334,6 +340,12 @@ impl WorkQueue {
             self.counters.retransmissions = self.counters.retransmissions.wrapping_add(packets);
         }
         given
+    }
+
+    /// Whether [`Self::next_slice`] surely gives nothing, and changes nothing.
+    #[must_use]
+    pub fn gives_nothing(&self) -> bool {
+        self.turns.is_idle()
     }
 
     /// The next slice, if a queue pair may send. `ask` is `rate_limiter`, at time `now_ns`. Called again until there is none; then

@@ -73,13 +73,15 @@ impl Verdict {
     }
 }
 
+/// Bytes of a packet that are copied, to read some of them as ones: more than the headers.
+const MASKED: usize = 128;
+
 /// The ICRC of an IP packet: `packet` runs from the first byte of the IP header to the last byte before the ICRC.
 ///
 /// # Errors
 /// [`IcrcError`] when IP, UDP and BTH are not there.
 pub fn of_ip_packet(packet: &[u8]) -> Result<u32, IcrcError> {
     let version = packet.first().map_or(0, |byte| byte >> 4);
-    let mut masked = [0; IPV6_LENGTH + UDP_LENGTH + BTH_LENGTH];
     let ip_length = match version {
         4 => IPV4_LENGTH,
         6 => IPV6_LENGTH,
@@ -92,8 +94,10 @@ pub fn of_ip_packet(packet: &[u8]) -> Result<u32, IcrcError> {
             found: packet.len(),
         });
     }
-    let masked = &mut masked[..headers];
-    masked.copy_from_slice(&packet[..headers]);
+    // A short packet is copied whole, so that there is one stretch of bytes to go through.
+    let mut masked = [0; MASKED];
+    let copied = packet.len().min(MASKED);
+    masked[..copied].copy_from_slice(&packet[..copied]);
     if version == 4 {
         let words = masked[0] & 0xF;
         if words != 5 {
@@ -111,8 +115,10 @@ pub fn of_ip_packet(packet: &[u8]) -> Result<u32, IcrcError> {
     masked[ip_length + UDP_LENGTH + BTH_CONGESTION_BYTE] = 0xFF;
     // The hasher's start value is a finished CRC: the complement of the register.
     let mut crc = crc32fast::Hasher::new_with_initial(!STATE_AFTER_PREFIX);
-    crc.update(masked);
-    crc.update(&packet[headers..]);
+    crc.update(&masked[..copied]);
+    if copied < packet.len() {
+        crc.update(&packet[copied..]);
+    }
     Ok(crc.finalize())
 }
 

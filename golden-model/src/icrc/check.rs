@@ -70,14 +70,8 @@ impl FrameToCheck {
     /// is empty here.
     #[must_use]
     pub fn of(frame: &[u8], packet: &ReceivedPacket) -> Self {
-        let start = ip_offset(packet.vlan_tags);
-        let (length_at, add) = if packet.ipv6 { (4, IPV6_BYTES) } else { (2, 0) };
-        let length = frame
-            .get(start + length_at..start + length_at + 2)
-            .map(|length| add + usize::from(u16::from_be_bytes([length[0], length[1]])));
-        let bytes = length.and_then(|length| frame.get(..start + length));
         Self {
-            bytes: bytes.unwrap_or_default().to_vec(),
+            bytes: up_to_ip_end(frame, packet).to_vec(),
             dropped: false,
             ipv6: packet.ipv6,
             vlan_tags: packet.vlan_tags,
@@ -90,18 +84,29 @@ impl FrameToCheck {
     pub fn user(&self) -> u8 {
         u8::from(self.dropped) | u8::from(self.ipv6) << 1 | (self.vlan_tags & 3) << 2 | u8::from(self.trimmed) << 4
     }
+}
 
-    /// A frame that is not what its sideband says, or is too short for its headers and an ICRC, has no right one.
-    fn is_right(&self) -> bool {
-        let packet = self.bytes.get(ip_offset(self.vlan_tags)..).unwrap_or_default();
-        let version = if self.ipv6 { 6 } else { 4 };
-        let Some((covered, found)) = packet.split_last_chunk::<ICRC_BYTES>() else {
-            return false;
-        };
-        usize::from(self.vlan_tags) <= MAX_VLAN_TAGS
-            && packet[0] >> 4 == version
-            && icrc::of_ip_packet(covered).is_ok_and(|right| right == u32::from_le_bytes(*found))
-    }
+/// A frame as [`FrameToCheck::bytes`] has it.
+fn up_to_ip_end<'a>(frame: &'a [u8], packet: &ReceivedPacket) -> &'a [u8] {
+    let start = ip_offset(packet.vlan_tags);
+    let (length_at, add) = if packet.ipv6 { (4, IPV6_BYTES) } else { (2, 0) };
+    let length = frame
+        .get(start + length_at..start + length_at + 2)
+        .map(|length| add + usize::from(u16::from_be_bytes([length[0], length[1]])));
+    let bytes = length.and_then(|length| frame.get(..start + length));
+    bytes.unwrap_or_default()
+}
+
+/// A frame that is not what its sideband says, or is too short for its headers and an ICRC, has no right one.
+fn is_right(bytes: &[u8], ipv6: bool, vlan_tags: u8) -> bool {
+    let packet = bytes.get(ip_offset(vlan_tags)..).unwrap_or_default();
+    let version = if ipv6 { 6 } else { 4 };
+    let Some((covered, found)) = packet.split_last_chunk::<ICRC_BYTES>() else {
+        return false;
+    };
+    usize::from(vlan_tags) <= MAX_VLAN_TAGS
+        && packet[0] >> 4 == version
+        && icrc::of_ip_packet(covered).is_ok_and(|right| right == u32::from_le_bytes(*found))
 }
 
 /// Where the IP header begins.
@@ -133,21 +138,25 @@ impl IcrcCheck {
         if frame.dropped {
             return None;
         }
-        let (verdict, counter) = if frame.trimmed {
+        Some(self.judge(&frame.bytes, frame.ipv6, frame.vlan_tags, frame.trimmed))
+    }
+
+    /// Judges the frame behind a descriptor of `packet_parser`, which was not dropped.
+    pub fn check(&mut self, frame: &[u8], packet: &ReceivedPacket) -> Verdict {
+        let bytes = up_to_ip_end(frame, packet);
+        self.judge(bytes, packet.ipv6, packet.vlan_tags, packet.trimmed != 0)
+    }
+
+    fn judge(&mut self, bytes: &[u8], ipv6: bool, vlan_tags: u8, trimmed: bool) -> Verdict {
+        let (verdict, counter) = if trimmed {
             (Verdict::Unchecked, &mut self.counters.unchecked)
-        } else if frame.is_right() {
+        } else if is_right(bytes, ipv6, vlan_tags) {
             (Verdict::Right, &mut self.counters.right)
         } else {
             (Verdict::Wrong, &mut self.counters.drop_icrc)
         };
         *counter = counter.wrapping_add(1);
-        Some(verdict)
-    }
-
-    /// Judges the frame behind a descriptor of `packet_parser`.
-    pub fn check(&mut self, frame: &[u8], packet: &ReceivedPacket) -> Verdict {
-        // A frame with a descriptor was not dropped.
-        self.take(&FrameToCheck::of(frame, packet)).unwrap_or(Verdict::Wrong)
+        verdict
     }
 }
 

@@ -102,20 +102,22 @@ impl ReceivePath {
 
     /// Takes a frame.
     pub fn receive(&mut self, frame: &Frame, moment: &Moment, memory: &mut impl Memory) -> Outcome {
-        let received = self.pipeline.receive(frame, moment);
-        let mut outcome = Outcome {
-            control: received.control,
-            ..Outcome::default()
-        };
-        if let Some(given) = received.given {
+        let mut outcome = Outcome::default();
+        self.receive_into(frame, moment, memory, &mut outcome);
+        outcome
+    }
+
+    /// As [`Self::receive`], into an outcome that is empty.
+    pub fn receive_into(&mut self, frame: &Frame, moment: &Moment, memory: &mut impl Memory, outcome: &mut Outcome) {
+        let (destination, given) = self.pipeline.receive_into(frame, moment, &mut outcome.control);
+        if let Some(given) = given {
             self.requests.take(given, memory, &mut outcome.effects);
         }
-        if let Destination::Sequence(report) = &received.destination {
-            self.move_on(report.qpn, memory, &mut outcome);
+        if let Destination::Sequence(report) = &destination {
+            self.move_on(report.qpn, memory, outcome);
         }
-        outcome.destination = Some(received.destination);
-        self.answer(&mut outcome);
-        outcome
+        outcome.destination = Some(destination);
+        self.answer(outcome);
     }
 
     /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Timeouts in a row that double the next one.
 const DOUBLINGS: u8 = 7;
@@ -67,21 +68,31 @@ impl Deadlines {
         }
     }
 
+    /// Whether surely no timer is due at this time: none was queued for it, and a deadline that moved since is a later one.
+    pub(super) fn none_until(&self, now_ns: u64) -> bool {
+        self.heap.peek().is_none_or(|Reverse((at, _))| *at > now_ns)
+    }
+
     /// The earliest timer and its deadline, where `deadline` says what a timer's is now.
     pub(super) fn earliest(&mut self, deadline: impl Fn(u32) -> Option<u64>) -> Option<(u64, u32)> {
-        while let Some(Reverse((at, timer))) = self.heap.peek().copied() {
-            if self.queued[timer as usize] != Some(at) {
-                self.heap.pop();
-                continue;
-            }
+        while let Some(&Reverse((at, timer))) = self.heap.peek() {
+            let queued = &mut self.queued[timer as usize];
             let now = deadline(timer);
-            if now == Some(at) {
+            if *queued == Some(at) && now == Some(at) {
                 return Some((at, timer));
             }
-            self.heap.pop();
-            self.queued[timer as usize] = None;
-            if let Some(now) = now {
-                self.set(timer, now);
+            let mut first = self.heap.peek_mut()?;
+            if *queued != Some(at) {
+                PeekMut::pop(first);
+                continue;
+            }
+            *queued = now;
+            match now {
+                // It moved: its entry moves with it.
+                Some(now) => first.0.0 = now,
+                None => {
+                    PeekMut::pop(first);
+                }
             }
         }
         None

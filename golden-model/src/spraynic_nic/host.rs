@@ -25,9 +25,9 @@ impl HostMemory for Vec<u8> {
 impl SpraynicNic {
     /// Writes a queue pair's context of the receive path.
     pub fn write_queue_pair(&mut self, context: &QueuePairContext, memory: &mut impl HostMemory) {
-        let outcome = self.receive.write_context(context, memory);
+        let mut outcome = self.receive.write_context(context, memory);
         self.response_writer.write_context(context);
-        self.take_outcome(outcome, memory, 0);
+        self.take_outcome(&mut outcome, memory, 0);
         self.settle();
     }
 
@@ -89,8 +89,8 @@ impl SpraynicNic {
 
     /// Takes a receive request.
     pub fn post_receive(&mut self, request: &ReceiveRequest, memory: &mut impl HostMemory, now_ns: u64) {
-        let outcome = self.receive.post(request, memory);
-        self.take_outcome(outcome, memory, now_ns);
+        let mut outcome = self.receive.post(request, memory);
+        self.take_outcome(&mut outcome, memory, now_ns);
         self.settle();
     }
 

@@ -19,16 +19,23 @@ impl SpraynicNic {
             pacing: self.settings.pacing,
             now_ns,
         };
-        let outcome = self.receive.receive(frame, &moment, memory);
-        self.take_outcome(outcome, memory, now_ns);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        self.receive.receive_into(frame, &moment, memory, &mut outcome);
+        self.take_outcome(&mut outcome, memory, now_ns);
+        self.outcome = outcome;
         self.settle();
     }
 
-    /// What the receive path gave.
-    pub(super) fn take_outcome(&mut self, outcome: Outcome, memory: &mut impl HostMemory, now_ns: u64) {
-        outcome.control.into_iter().for_each(|answer| self.answer(answer));
-        self.completions.extend(outcome.effects.completions);
-        for packets in outcome.effects.responses {
+    /// What the receive path gave; nothing is left of it.
+    pub(super) fn take_outcome(&mut self, outcome: &mut Outcome, memory: &mut impl HostMemory, now_ns: u64) {
+        outcome.control.drain(..).for_each(|answer| self.answer(answer));
+        let effects = &mut outcome.effects;
+        // `ack_engine` has taken them.
+        effects.answers.clear();
+        if !effects.completions.is_empty() {
+            self.completions.extend(effects.completions.drain(..));
+        }
+        for packets in effects.responses.drain(..) {
             match packets.message() {
                 Some(message) => {
                     self.responses.take(&message);
@@ -36,11 +43,11 @@ impl SpraynicNic {
                 None => self.sources.direct.push_back(packets),
             }
         }
-        for (packet, payload) in outcome.effects.requester {
+        for (packet, payload) in effects.requester.drain(..) {
             let given = self.requester.response(&packet);
             self.place_response(given, &payload, memory);
         }
-        match outcome.destination {
+        match outcome.destination.take() {
             Some(Destination::SlowPath(bytes)) => self.to_host.push_back(bytes),
             Some(Destination::Sequence(report)) => {
                 let space = if report.space {

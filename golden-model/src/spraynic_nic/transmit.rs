@@ -84,7 +84,19 @@ impl SpraynicNic {
         None
     }
 
+    /// Nothing waits in any source: to draw from them all would give nothing and change nothing.
+    fn is_idle(&self) -> bool {
+        let Sources {
+            slice, direct, drawn, ..
+        } = &self.sources;
+        let drained = slice.is_none() && direct.is_empty() && drawn.iter().all(Option::is_none);
+        drained && self.work.gives_nothing() && self.responses.gives_nothing()
+    }
+
     fn transmit_data(&mut self, free: u8, memory: &impl HostMemory, now_ns: u64) -> Option<(u8, Vec<u8>)> {
+        if self.is_idle() {
+            return None;
+        }
         let mut tried = 0;
         while tried < Source::ALL.len() {
             let turn = self.sources.turn;
@@ -147,8 +159,11 @@ impl SpraynicNic {
 
     fn draw_request(&mut self, now_ns: u64) -> Option<(PacketDescriptor, PacketOrigin)> {
         loop {
-            if let Some(packet) = self.sources.slice.as_mut().and_then(Iterator::next) {
-                return Some(packet);
+            if let Some(slice) = &mut self.sources.slice {
+                if let Some(packet) = slice.next() {
+                    return Some(packet);
+                }
+                self.sources.slice = None;
             }
             let limiter = &mut self.limiter;
             let given = self.work.next_slice(now_ns, |request| limiter.request(request, now_ns));

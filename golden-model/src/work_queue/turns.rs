@@ -54,6 +54,8 @@ pub(super) struct Turns {
     /// The weighted class whose turn it is, and whether the turn has begun.
     turn: usize,
     begun: bool,
+    /// No class has a member or rests, and the turn has gone around since: [`Self::class`] would change nothing.
+    idle: bool,
     /// Those without tokens, with the time to ask again: in the order of that time.
     waiting: VecDeque<(u64, u32)>,
 }
@@ -77,8 +79,14 @@ impl Turns {
             lists: [list; CLASSES],
             turn: 0,
             begun: false,
+            idle: false,
             waiting: VecDeque::new(),
         }
+    }
+
+    /// Nobody has or waits for a turn, and no turn is to be passed on.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle && self.waiting.is_empty()
     }
 
     /// In a list, or among those that wait.
@@ -87,6 +95,7 @@ impl Turns {
     }
 
     pub(super) fn list(&mut self, qpn: u32, class: u8) {
+        self.idle = false;
         let list = &mut self.lists[usize::from(class) % CLASSES];
         let seat = &mut self.seats[qpn as usize];
         seat.listed = true;
@@ -209,6 +218,9 @@ impl Turns {
 
     /// The class that sends next; `idle` counts weighted classes in a row with nothing to give.
     pub(super) fn class(&mut self, idle: &mut usize, now_ns: u64) -> Option<usize> {
+        if self.idle {
+            return None;
+        }
         if let Some(class) = (0..CLASSES).find(|class| self.strict(*class) && self.may(*class, now_ns)) {
             return Some(class);
         }
@@ -231,6 +243,8 @@ impl Turns {
                 self.next_turn();
             }
         }
+        let is_idle = |list: &List| list.head == NONE && list.rests_until.is_none();
+        self.idle = self.lists.iter().all(is_idle);
         None
     }
 
