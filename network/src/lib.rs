@@ -5,6 +5,7 @@
 
 pub mod check;
 mod device;
+mod events;
 #[cfg(feature = "strategies")]
 pub mod fuzz;
 mod golden;

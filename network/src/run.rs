@@ -350,13 +350,9 @@ impl<D: Device> Run<D> {
             let Some(side) = side else {
                 return Err(self.wrong(format!("NIC {device}: completion for no queue pair: {completion:?}")));
             };
-            match side.complete(&completion, now_ns) {
-                Ok(done) => {
-                    for message in done {
-                        self.report.done_ns[message] = now_ns;
-                    }
-                }
-                Err(what) => return Err(self.wrong(what)),
+            let done_ns = &mut self.report.done_ns;
+            if let Err(what) = side.complete(&completion, now_ns, |message| done_ns[message] = now_ns) {
+                return Err(self.wrong(what));
             }
         }
         while let Some(frame) = self.world.device(device).slow_path() {
@@ -371,11 +367,10 @@ impl<D: Device> Run<D> {
             }
         }
         if seen {
-            let here: Vec<usize> = (0..self.sides.len())
-                .filter(|side| self.sides[*side].nic == device)
-                .collect();
-            for side in here {
-                self.act(side)?;
+            for side in 0..self.sides.len() {
+                if self.sides[side].nic == device {
+                    self.act(side)?;
+                }
             }
         }
         Ok(())

@@ -3,12 +3,10 @@
 //! A frame leaves a device when the wire of its port is free, takes one of the paths of its plane to the destination by its entropy, and
 //! comes through the wire of the destination's port, which has a queue of its own. The world moves frames and time; what is sent it does not know.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::device::{Activity, Device};
+use crate::events::{Events, Next};
 use crate::log::{Log, What};
-use crate::path::{Path, PathCounters, PathSpec, wire_bytes};
+use crate::path::{Delivery, Path, PathCounters, PathSpec, wire_bytes};
 use crate::time::Picoseconds;
 
 /// How frames find their path.
@@ -37,12 +35,8 @@ pub struct Wiring {
     pub seed: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Event {
-    /// A frame reaches the last switch before a device.
-    AtSwitch(usize, u8, Vec<u8>),
-    /// A frame reaches a device.
-    Arrive(usize, u8, Vec<u8>),
     /// The wire of a port is free.
     Free(usize),
     /// A device wants to be looked at.
@@ -51,22 +45,60 @@ enum Event {
     Call(u64),
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Queued {
-    at: Picoseconds,
-    number: u64,
-    event: Event,
+/// Where a wire ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// A path, at the last switch before a port of a device.
+    Switch(usize, u8),
+    /// The wire of that port, at the device.
+    Device(usize, u8),
 }
 
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
+/// Places of the wires among all: first the paths, by `[from][to][port][path]`, then the wires from the last switch to the ports.
+#[derive(Debug, Clone)]
+struct Wires {
+    devices: usize,
+    /// Place of the first path of each plane, and behind them the count of all, for a pair of devices.
+    planes: Vec<usize>,
+    ends: Vec<End>,
+}
+
+impl Wires {
+    fn new(devices: usize, planes: &[Vec<PathSpec>]) -> Self {
+        let mut count = 0;
+        let starts = std::iter::once(0).chain(planes.iter().map(|paths| {
+            count += paths.len();
+            count
+        }));
+        let starts = starts.collect();
+        let mut ends = Vec::new();
+        for _from in 0..devices {
+            for to in 0..devices {
+                for (port, paths) in planes.iter().enumerate() {
+                    ends.extend(paths.iter().map(|_| End::Switch(to, port as u8)));
+                }
+            }
+        }
+        for device in 0..devices {
+            ends.extend((0..planes.len()).map(|port| End::Device(device, port as u8)));
+        }
+        Self {
+            devices,
+            planes: starts,
+            ends,
+        }
     }
-}
 
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+    fn ports(&self) -> usize {
+        self.planes.len() - 1
+    }
+
+    fn path(&self, from: usize, to: usize, port: u8, path: usize) -> usize {
+        (from * self.devices + to) * self.planes[self.ports()] + self.planes[usize::from(port)] + path
+    }
+
+    fn downlink(&self, device: usize, port: u8) -> usize {
+        self.devices * self.devices * self.planes[self.ports()] + device * self.ports() + usize::from(port)
     }
 }
 
@@ -100,8 +132,8 @@ pub struct World<D> {
     paths: Vec<Vec<Vec<Vec<Path>>>>,
     spreading: Spreading,
     port_mbps: u64,
-    events: BinaryHeap<Reverse<Queued>>,
-    number: u64,
+    wires: Wires,
+    events: Events<Event>,
     now: Picoseconds,
     unknown: u64,
     log: Option<Log>,
@@ -139,13 +171,14 @@ impl<D: Device> World<D> {
                 sent: 0,
             })
             .collect();
+        let wires = Wires::new(count, &wiring.paths);
         Self {
             places,
             paths,
             spreading: wiring.spreading,
             port_mbps: wiring.port_mbps,
-            events: BinaryHeap::new(),
-            number: 0,
+            events: Events::new(wires.ends.len()),
+            wires,
             now: Picoseconds(0),
             unknown: 0,
             log: None,
@@ -207,14 +240,14 @@ impl<D: Device> World<D> {
     /// Frames that paths have damaged.
     #[must_use]
     pub fn damaged(&self) -> u64 {
-        self.wires().map(|path| path.counters().damaged).sum()
+        self.all_paths().map(|path| path.counters().damaged).sum()
     }
 
     /// Sums over all paths and the wires behind them; `offered`, `delivered` and `bytes` are those of the paths alone.
     #[must_use]
     pub fn totals(&self) -> PathCounters {
         let mut sum = PathCounters::default();
-        for path in self.wires() {
+        for path in self.all_paths() {
             sum.add(path.counters());
         }
         for port in self.places.iter().flat_map(|place| &place.ports) {
@@ -226,7 +259,7 @@ impl<D: Device> World<D> {
         sum
     }
 
-    fn wires(&self) -> impl Iterator<Item = &Path> {
+    fn all_paths(&self) -> impl Iterator<Item = &Path> {
         let paths = self.paths.iter().flatten().flatten().flatten();
         let downlinks = self
             .places
@@ -253,66 +286,70 @@ impl<D: Device> World<D> {
 
     /// Calls the caller at this time.
     pub fn call(&mut self, at: Picoseconds, token: u64) {
-        self.push(at, Event::Call(token));
+        self.events.push(at, Event::Call(token));
     }
 
     /// Goes on to the next event, but not beyond `limit`. `None`: nothing happens until then.
     pub fn step(&mut self, limit: Picoseconds) -> Option<Happened> {
-        if self.events.peek().is_none_or(|Reverse(next)| next.at > limit) {
-            return None;
-        }
-        let Reverse(Queued { at, event, .. }) = self.events.pop()?;
+        let (at, next) = self.events.pop(limit)?;
         self.now = at;
-        let now_ns = at.ns();
-        Some(match event {
-            Event::AtSwitch(device, port, frame) => {
-                let downlink = &mut self.places[device].ports[usize::from(port)].downlink;
-                let before = *downlink.counters();
-                let kept = self.log.as_ref().map(|_| frame.clone());
-                let delivery = downlink.send(frame, at);
-                let fate = kept.map(|frame| (downlink.counters().fate_since(&before), frame));
-                if let Some((fate, frame)) = fate.filter(|(fate, _)| !fate.is_empty()) {
-                    self.note(|| What::AtSwitch {
-                        nic: device,
-                        port,
-                        fate,
-                        frame,
-                    });
+        Some(match next {
+            Next::Frame(wire, frame) => match self.wires.ends[wire] {
+                End::Switch(device, port) => {
+                    self.at_switch(device, port, frame);
+                    Happened::Device(device)
                 }
-                for frame in [delivery.frame, delivery.again].into_iter().flatten() {
-                    self.push(delivery.at, Event::Arrive(device, port, frame));
+                End::Device(device, port) => {
+                    self.arrive(device, port, frame);
+                    Happened::Device(device)
                 }
-                Happened::Device(device)
-            }
-            Event::Arrive(device, port, frame) => {
-                let up = self.places[device].ports[usize::from(port)].up;
-                self.note(|| What::Received {
-                    nic: device,
-                    port,
-                    up,
-                    frame: frame.clone(),
-                });
-                if up {
-                    let before = self.activity_if_logged(device);
-                    self.places[device].device.receive(port, frame, now_ns);
-                    self.note_activity(device, before);
-                    self.touch(device);
-                }
-                Happened::Device(device)
-            }
-            Event::Free(device) => {
+            },
+            Next::Event(Event::Free(device)) => {
                 self.touch(device);
                 Happened::Device(device)
             }
-            Event::Wake(device) => {
+            Next::Event(Event::Wake(device)) => {
                 if self.places[device].wake_at == Some(at) {
                     self.places[device].wake_at = None;
                     self.touch(device);
                 }
                 Happened::Device(device)
             }
-            Event::Call(token) => Happened::Call(token),
+            Next::Event(Event::Call(token)) => Happened::Call(token),
         })
+    }
+
+    /// A frame reaches the last switch before a device.
+    fn at_switch(&mut self, device: usize, port: u8, frame: Vec<u8>) {
+        let downlink = &mut self.places[device].ports[usize::from(port)].downlink;
+        let kept = self.log.as_ref().map(|_| (*downlink.counters(), frame.clone()));
+        let delivery = downlink.send(frame, self.now);
+        let fate = kept.map(|(before, frame)| (downlink.counters().fate_since(&before), frame));
+        if let Some((fate, frame)) = fate.filter(|(fate, _)| !fate.is_empty()) {
+            self.note(|| What::AtSwitch {
+                nic: device,
+                port,
+                fate,
+                frame,
+            });
+        }
+        self.deliver(self.wires.downlink(device, port), delivery);
+    }
+
+    /// A frame reaches a device.
+    fn arrive(&mut self, device: usize, port: u8, frame: Vec<u8>) {
+        let up = self.places[device].ports[usize::from(port)].up;
+        self.note(|| What::Received {
+            nic: device,
+            port,
+            up,
+            frame: frame.clone(),
+        });
+        if up {
+            let now_ns = self.now.ns();
+            self.act(device, |device| device.receive(port, frame, now_ns));
+            self.touch(device);
+        }
     }
 
     /// Time passes, without an event, up to here.
@@ -322,10 +359,8 @@ impl<D: Device> World<D> {
 
     /// Lets a device send what it can, and asks when it wants to be looked at.
     pub fn touch(&mut self, device: usize) {
-        let now = self.now;
-        let before = self.activity_if_logged(device);
-        self.places[device].device.advance(now.ns());
-        self.note_activity(device, before);
+        let (now, now_ns) = (self.now, self.now.ns());
+        self.act(device, |device| device.advance(now_ns));
         loop {
             let place = &mut self.places[device];
             let free = place.ports.iter().enumerate().fold(0u8, |free, (port, state)| {
@@ -334,13 +369,13 @@ impl<D: Device> World<D> {
             if free == 0 {
                 break;
             }
-            let Some((port, frame)) = place.device.transmit(free, now.ns()) else {
+            let Some((port, frame)) = place.device.transmit(free, now_ns) else {
                 break;
             };
             place.sent += 1;
             let gone = now + Picoseconds::of_bytes(wire_bytes(&frame), self.port_mbps);
             place.ports[usize::from(port)].free_at = gone;
-            self.push(gone, Event::Free(device));
+            self.events.push(gone, Event::Free(device));
             self.launch(device, port, frame, gone);
         }
         let place = &mut self.places[device];
@@ -350,17 +385,23 @@ impl<D: Device> World<D> {
             .map(|ns| Picoseconds::of_ns(ns).max(now + Picoseconds(1)));
         if let Some(at) = wanted.filter(|at| place.wake_at.is_none_or(|queued| *at < queued)) {
             place.wake_at = Some(at);
-            self.push(at, Event::Wake(device));
+            self.events.push(at, Event::Wake(device));
         }
     }
 
-    fn activity_if_logged(&self, device: usize) -> Option<Activity> {
-        self.log.as_ref().map(|_| self.places[device].device.activity())
+    /// Lets a device act, and writes down what it did beyond what is seen on its wires.
+    fn act(&mut self, device: usize, act: impl FnOnce(&mut D)) {
+        if self.log.is_none() {
+            act(&mut self.places[device].device);
+            return;
+        }
+        let before = self.places[device].device.activity();
+        act(&mut self.places[device].device);
+        self.note_activity(device, &before);
     }
 
     /// Writes down what a device did since `before`. What it sends again is seen on its wire.
-    fn note_activity(&self, device: usize, before: Option<Activity>) {
-        let Some(before) = before else { return };
+    fn note_activity(&self, device: usize, before: &Activity) {
         let after = self.places[device].device.activity();
         for ((name, now), (_, then)) in after.counts().into_iter().zip(before.counts()) {
             if now > then {
@@ -376,11 +417,7 @@ impl<D: Device> World<D> {
 
     /// A frame is on its way from when its last bit has left the port.
     fn launch(&mut self, from: usize, port: u8, frame: Vec<u8>, at: Picoseconds) {
-        let to = frame
-            .get(..6)
-            .and_then(device_of_mac)
-            .filter(|to| *to < self.places.len());
-        let Some(to) = to else {
+        let Some(to) = device_of_mac(&frame).filter(|to| *to < self.places.len()) else {
             self.unknown += 1;
             return;
         };
@@ -390,10 +427,9 @@ impl<D: Device> World<D> {
             return;
         }
         let path = (entropy(&frame, self.spreading) % paths.len() as u64) as usize;
-        let before = *paths[path].counters();
-        let kept = self.log.as_ref().map(|_| frame.clone());
+        let kept = self.log.as_ref().map(|_| (*paths[path].counters(), frame.clone()));
         let delivery = paths[path].send(frame, at);
-        if let Some(frame) = kept {
+        if let Some((before, frame)) = kept {
             let fate = paths[path].counters().fate_since(&before);
             self.note(|| What::Sent {
                 nic: from,
@@ -403,15 +439,18 @@ impl<D: Device> World<D> {
                 frame,
             });
         }
-        for frame in [delivery.frame, delivery.again].into_iter().flatten() {
-            self.push(delivery.at, Event::AtSwitch(to, port, frame));
-        }
+        self.deliver(self.wires.path(from, to, port, path), delivery);
     }
 
-    fn push(&mut self, at: Picoseconds, event: Event) {
-        let number = self.number;
-        self.number += 1;
-        self.events.push(Reverse(Queued { at, number, event }));
+    /// What a path gives is on its wire.
+    fn deliver(&mut self, wire: usize, delivery: Delivery) {
+        let Delivery { at, frame, again } = delivery;
+        if let Some(frame) = frame {
+            self.events.push_frame(at, wire, frame);
+        }
+        if let Some(frame) = again {
+            self.events.push_frame(at, wire, frame);
+        }
     }
 }
 
@@ -421,8 +460,11 @@ pub fn mac_address(device: usize) -> u64 {
     0x0200_0000_0000 | device as u64
 }
 
+/// The device that a frame is for, by its first six bytes.
 fn device_of_mac(mac: &[u8]) -> Option<usize> {
-    let number = mac.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let mut bytes = [0; 8];
+    bytes[2..].copy_from_slice(mac.get(..6)?);
+    let number = u64::from_be_bytes(bytes);
     (number >> 16 == 0x0200_0000).then_some((number & 0xFFFF) as usize)
 }
 

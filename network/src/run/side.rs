@@ -159,11 +159,18 @@ impl Side {
     }
 
     /// Takes a completion, and says which messages it ends.
-    pub(crate) fn complete(&mut self, completion: &Completion, now_ns: u64) -> Result<Vec<usize>, String> {
-        let whose = format!("queue pair {} side {}", self.queue_pair, self.side);
+    pub(crate) fn complete(
+        &mut self,
+        completion: &Completion,
+        now_ns: u64,
+        mut ended: impl FnMut(usize),
+    ) -> Result<(), String> {
+        let (queue_pair, side) = (self.queue_pair, self.side);
+        let whose = || format!("queue pair {queue_pair} side {side}");
         if !is_success(completion.status) {
             return Err(format!(
-                "{whose}: the completion of message {} says {}",
+                "{}: the completion of message {} says {}",
+                whose(),
                 completion.cookie & !RECEIVE,
                 status_name(completion.status)
             ));
@@ -171,7 +178,8 @@ impl Side {
         if completion.cookie & RECEIVE != 0 {
             let Some(message) = self.receiving.pop_front() else {
                 return Err(format!(
-                    "{whose}: completion of a receive request that is not there: {completion:?}"
+                    "{}: completion of a receive request that is not there: {completion:?}",
+                    whose()
                 ));
             };
             self.room_since.push_back(now_ns);
@@ -180,27 +188,30 @@ impl Side {
             let given = completion.has_immediate.then_some(completion.immediate);
             let expected = (RECEIVE | message.number as u64, message.place.length as u32, immediate);
             if (completion.cookie, completion.byte_count, given) != expected {
+                let whose = whose();
                 return Err(format!("{whose}: completion {completion:?}, expected {expected:?}"));
             }
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let mut ended = Vec::new();
         while let Some(message) = self.posted.pop_front() {
             self.done += 1;
-            ended.push(message.number);
+            ended(message.number);
             if message.signalled {
                 return if completion.cookie == message.number as u64 {
-                    Ok(ended)
+                    Ok(())
                 } else {
                     Err(format!(
-                        "{whose}: completion of message {}, expected {}",
-                        completion.cookie, message.number
+                        "{}: completion of message {}, expected {}",
+                        whose(),
+                        completion.cookie,
+                        message.number
                     ))
                 };
             }
         }
         Err(format!(
-            "{whose}: completion of a request that is not posted: {completion:?}"
+            "{}: completion of a request that is not posted: {completion:?}",
+            whose()
         ))
     }
 
