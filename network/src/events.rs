@@ -152,7 +152,7 @@ mod tests {
             let mut expected = Vec::new();
             let mut last = [0; 3];
             let mut now = 0;
-            let mut check = |events: &mut Events<usize>, expected: &mut Vec<(u64, usize, usize)>, limit: u64| {
+            let check = |events: &mut Events<usize>, expected: &mut Vec<(u64, usize, usize)>, limit: u64| {
                 let first = expected.iter().min().copied().filter(|(at, ..)| *at <= limit);
                 expected.retain(|entry| Some(*entry) != first);
                 let popped = events.pop(Picoseconds(limit));
