@@ -224,6 +224,9 @@ parameters! {
         descriptor_fifo_depth: u32 = Allowed::PowerOfTwo { min: 4, max: 4096 }, "packets",
             [16, 32, 64, 256],
             "Packets whose payload is under way from memory. For line rate it covers memory latency times packet rate.";
+        payload_ahead_bytes: u32 = Allowed::PowerOfTwo { min: 1024, max: 1_048_576 }, "bytes",
+            [4096, 16_384, 32_768, 131_072],
+            "spraynic_nic: payload under way from memory; a packet that is decided on waits behind so much, a retransmission too. For line rate it covers memory latency times rate.";
         control_fifo_depth: u32 = Allowed::PowerOfTwo { min: 4, max: 4096 }, "packets",
             [16, 16, 32, 64],
             "Control packets that wait for the packet on the bus to end.";

@@ -184,7 +184,7 @@ fn unknown_keys_are_refused_with_line_and_nearest_key() {
     );
     refused(
         with_file("[transmit]\nspeed_of_light = 3\n"),
-        "nic.toml:2: unknown key `transmit.speed_of_light`: section [transmit] has descriptor_fifo_depth, \
+        "nic.toml:2: unknown key `transmit.speed_of_light`: section [transmit] has descriptor_fifo_depth, payload_ahead_bytes, \
          control_fifo_depth, frame_fifo_bytes",
     );
     refused(

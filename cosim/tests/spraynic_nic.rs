@@ -7,6 +7,10 @@
 mod dead_ports;
 #[path = "spraynic_nic/latency.rs"]
 mod latency;
+#[path = "spraynic_nic/leftovers.rs"]
+mod leftovers;
+#[path = "spraynic_nic/ports.rs"]
+mod ports;
 #[path = "spraynic_nic/random.rs"]
 mod random;
 #[path = "spraynic_nic/targets.rs"]

@@ -15,6 +15,7 @@ pub mod extension;
 pub mod fields;
 pub mod frame_fifo;
 pub mod header_builder;
+mod held;
 pub mod icrc;
 mod joints;
 mod lost_psns;

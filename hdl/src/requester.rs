@@ -11,6 +11,7 @@ mod payload;
 mod places;
 
 use crate::fields::Fields;
+use crate::held;
 use crate::state_table::{Stages, state_table};
 use crate::sweep;
 use expected::Ring;
@@ -148,6 +149,14 @@ pub fn requester<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a>
     let judged = &stages[4];
     let verdict = judge(m, reads, judged, &state, &found);
     table.next.set(verdict.state.pack());
+    let stored = judged.valid & judged.in_table;
+    held::tell(
+        m,
+        "responses awaited",
+        stored,
+        judged.operation.qpn,
+        verdict.state.count,
+    );
     advance.set(&Advance {
         valid: verdict.advances,
         head: verdict.state.head,

@@ -21,6 +21,7 @@ use crate::axi_read_master::{self, axi_read_master};
 use crate::axi_write_master::{self, axi_write_master};
 use crate::frame_fifo::frame_fifo;
 use crate::header_builder::header_builder;
+use crate::held;
 use crate::icrc::{Icrc, icrc};
 use crate::joints::{drain, from, has_port, has_stream, into, join, pass_out};
 use crate::packet_multiplexer::packet_multiplexer;
@@ -41,6 +42,30 @@ use crate::work_queue::work_queue;
 
 /// Name of the block.
 pub const NAME: &str = "spraynic_nic";
+
+/// Where frames of each port wait until they are whole, where there are several ports.
+const RECEIVE_FIFOS: [&str; 8] = [
+    "receive_fifo_0",
+    "receive_fifo_1",
+    "receive_fifo_2",
+    "receive_fifo_3",
+    "receive_fifo_4",
+    "receive_fifo_5",
+    "receive_fifo_6",
+    "receive_fifo_7",
+];
+
+/// Where frames for the host do.
+const SLOW_PATH_FIFO: &str = "slow_path_fifo";
+
+/// Those of [`RECEIVE_FIFOS`] that the NIC has.
+fn receive_fifos(config: &NicConfig) -> impl Iterator<Item = &'static str> {
+    let count = match config.paths.ports {
+        1 => 0,
+        ports => ports as usize,
+    };
+    RECEIVE_FIFOS.into_iter().take(count)
+}
 
 /// A block inside: its place, which is the first part of its counters' names, and its module.
 pub(crate) type Part<'a> = (&'static str, Definition<'a>);
@@ -75,6 +100,9 @@ pub(crate) fn parts<'a>(context: &'a Context, config: &NicConfig) -> Vec<Part<'a
             axi_read_master::build(context, request_ring::BUS_BITS, request_ring::READS),
         ),
     ];
+    let whole_frames = || frame_fifo(context, config.datapath.width_bits, 1, config.frame_fifo_beats());
+    parts.push((SLOW_PATH_FIFO, whole_frames()));
+    parts.extend(receive_fifos(config).map(|path| (path, whole_frames())));
     if response_engine::gives_messages(config) {
         parts.push(("send_response_queue", response_queue(context, config)));
     }
@@ -152,21 +180,27 @@ impl<'a> Blocks<'a> {
 struct Ports<'a> {
     /// A bit a port: its link is up.
     up: Signal<'a>,
-    /// The lowest one that is up; 0 where none is.
-    lowest_up: Signal<'a>,
+    /// A bit a port: frames may leave by it now, for its link is up and it is not paused.
+    open: Signal<'a>,
+    /// The lowest one of these; where there is none, the lowest one whose link is up, or 0.
+    lowest_open: Signal<'a>,
 }
 
 impl<'a> Ports<'a> {
-    fn new(m: Module<'a>, config: &NicConfig, up: Signal<'a>) -> Self {
-        let up = up.delayed("port_up_now");
-        up.ignore(); // Where there are no control packets, one port is always the lowest.
-        let number = |port: u32| m.lit(port, 3);
-        let lowest_up = (0..config.paths.ports)
-            .rev()
-            .fold(number(0), |lowest, port| up.bit(port).mux(number(port), lowest));
+    fn new(m: Module<'a>, config: &NicConfig, up: Signal<'a>, pause: Signal<'a>) -> Self {
+        let [up, pause] = [(up, "port_up_now"), (pause, "port_pause_now")].map(|(ports, name)| ports.delayed(name));
+        let open = (up & !pause).named("port_open");
+        // Where there are no control packets, one port is always the lowest.
+        [up, open].iter().for_each(|ports| ports.ignore());
+        let lowest = |of: Signal<'a>, otherwise: Signal<'a>| {
+            let ports = (0..config.paths.ports).rev();
+            ports.fold(otherwise, |lowest, port| of.bit(port).mux(m.lit(port, 3), lowest))
+        };
+        let lowest_up = lowest(up, m.lit(0, 3)).named("lowest_port_up");
         Self {
             up,
-            lowest_up: lowest_up.named("lowest_port_up"),
+            open,
+            lowest_open: lowest(open, lowest_up).named("lowest_port_open"),
         }
     }
 }
@@ -178,7 +212,7 @@ pub fn spraynic_nic<'a>(context: &'a Context, config: &NicConfig) -> Definition<
 }
 
 /// The same NIC with what a test bench wants to see in each clock, which hardware reads from registers: all counters on ports `count_…` of the names
-/// of their registers, and `free_slots`.
+/// of their registers; `free_slots`; and what the queues hold for a queue pair, whenever that is stored: `…_holding_stored`, `…_holding_qpn`, `…_holding_count`.
 #[must_use]
 pub fn observed<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a> {
     nic(context, config, true)
@@ -194,7 +228,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
     let pause = m
         .input("port_pause", number)
         .doc("no frame begins on the port, as its MAC says");
-    let ports = Ports::new(m, config, up);
+    let ports = Ports::new(m, config, up, pause);
     let blocks = Blocks::new(m, config);
     let outside = BTreeMap::from([("time_ns", time_ns), ("port_up", up), ("port_pause", pause)]);
     host::settings(m, &blocks, &outside);
@@ -202,7 +236,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
     let contexts = host::descriptors(m, &blocks);
 
     let receive = blocks.at("receive");
-    frames_in(m, config, receive);
+    frames_in(m, config, &blocks);
     let answers = send::feedback(m, config, &blocks, contexts);
     send::slices(m, &blocks);
     send::rates(m, &blocks);
@@ -256,6 +290,7 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
             m.output_of("free_slots", receive.output("free_slots"));
         }
     }
+    tell_what_is_held(m, &blocks, observed);
     drain(from(blocks.at("send_request_ring"), "m_axis_turn"));
     // For models that follow the order, and for path management, which this NIC does not have.
     for unread in [
@@ -269,6 +304,21 @@ fn nic<'a>(context: &'a Context, config: &NicConfig, observed: bool) -> Definiti
         }
     }
     m.finish()
+}
+
+/// What the blocks that own requests and responses hold; nobody but a test bench looks.
+fn tell_what_is_held<'a>(m: Module<'a>, blocks: &Blocks<'a>, observed: bool) {
+    for path in ["send_work_queue", "send_requester", "send_response_queue"] {
+        let Some(block) = blocks.find(path) else { continue };
+        for port in held::PORTS {
+            let value = block.output(port);
+            if observed {
+                m.output_of(&format!("{path}_{port}"), value);
+            } else {
+                value.ignore();
+            }
+        }
+    }
 }
 
 /// What happened, for logs and monitors: streams that never wait.
@@ -302,7 +352,8 @@ fn events<'a>(m: Module<'a>, blocks: &Blocks<'a>) {
 }
 
 /// Frames of all ports come to the receive path one behind the other. Where there are several, a frame waits until it is whole.
-fn frames_in<'a>(m: Module<'a>, config: &NicConfig, receive: InstanceHandle<'a>) {
+fn frames_in<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a>) {
+    let receive = blocks.at("receive");
     let (width, number) = (config.datapath.width_bits, config.paths.ports);
     let taker = AxiStream::into_instance(receive, "s_axis");
     let of_port = |port: u32| {
@@ -316,35 +367,20 @@ fn frames_in<'a>(m: Module<'a>, config: &NicConfig, receive: InstanceHandle<'a>)
             "u_receive_multiplexer",
             packet_multiplexer(m.context(), number, width, 1),
         );
-        for port in 0..number {
-            let whole = whole_frames(m, config, &format!("u_receive_fifo_{port}"), of_port(port));
+        for (port, path) in (0..number).zip(receive_fifos(config)) {
+            let whole = through(blocks.at(path), of_port(port));
             whole.connect(AxiStream::into_instance(multiplexer, &format!("s_axis_{port}")));
         }
         AxiStream::from_instance(multiplexer, "m_axis").connect(taker);
     }
     let to_host = AxiStream::from_instance(receive, "m_axis_slow_path");
     let doc = "frames for the host, as they came";
-    whole_frames(m, config, "u_slow_path_fifo", to_host).connect(AxiStream::master(
-        m,
-        "m_axis_slow_path",
-        width,
-        1,
-        doc,
-    ));
+    through(blocks.at(SLOW_PATH_FIFO), to_host).connect(AxiStream::master(m, "m_axis_slow_path", width, 1, doc));
 }
 
-/// Whole frames alone: those that are bad are dropped.
-fn whole_frames<'a>(m: Module<'a>, config: &NicConfig, name: &str, frames: AxiStream<'a>) -> AxiStream<'a> {
-    let fifo = m.instance(
-        name,
-        frame_fifo(m.context(), config.datapath.width_bits, 1, config.frame_fifo_beats()),
-    );
+/// Whole frames alone: the FIFO drops those that are bad or longer than itself, and counts them.
+fn through<'a>(fifo: InstanceHandle<'a>, frames: AxiStream<'a>) -> AxiStream<'a> {
     frames.connect(AxiStream::into_instance(fifo, "s_axis"));
-    for port in fifo.definition().ports() {
-        if port.name.starts_with("count_") {
-            fifo.output(&port.name).ignore();
-        }
-    }
     AxiStream::from_instance(fifo, "m_axis")
 }
 

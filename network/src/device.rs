@@ -87,6 +87,9 @@ pub trait Device {
     /// A port's link goes down or comes up.
     fn set_port(&mut self, port: u8, up: bool, now_ns: u64);
 
+    /// The peer of a port's wire pauses it (PFC, PAUSE), or no longer: no frame begins on it meanwhile. A device that cannot be told finds its wire busy.
+    fn set_pause(&mut self, _port: u8, _paused: bool, _now_ns: u64) {}
+
     /// A frame comes in.
     fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64);
 
@@ -131,6 +134,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn set_port(&mut self, port: u8, up: bool, now_ns: u64) {
         (**self).set_port(port, up, now_ns);
+    }
+
+    fn set_pause(&mut self, port: u8, paused: bool, now_ns: u64) {
+        (**self).set_pause(port, paused, now_ns);
     }
 
     fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64) {

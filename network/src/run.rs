@@ -325,6 +325,11 @@ impl<D: Device> Run<D> {
                     }
                 }
             }
+            Action::Pause { nic, port, paused } => {
+                if *nic < nics && u32::from(*port) < self.config.paths.ports {
+                    self.world.set_pause(*nic, *port, *paused);
+                }
+            }
             Action::Port { nic, port, up } => {
                 if *nic < nics && u32::from(*port) < self.config.paths.ports {
                     self.world.set_port(*nic, *port, *up);

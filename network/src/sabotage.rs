@@ -112,6 +112,10 @@ impl<D: Device> Device for Sabotaged<D> {
         self.device.set_port(port, up, now_ns);
     }
 
+    fn set_pause(&mut self, port: u8, paused: bool, now_ns: u64) {
+        self.device.set_pause(port, paused, now_ns);
+    }
+
     fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64) {
         self.device.receive(port, frame, now_ns);
     }

@@ -290,6 +290,15 @@ pub enum Action {
         /// Whether it is up.
         up: bool,
     },
+    /// A port is paused by the peer of its wire, or no longer.
+    Pause {
+        /// The NIC.
+        nic: usize,
+        /// Its port.
+        port: u8,
+        /// Whether no frame may begin on it.
+        paused: bool,
+    },
     /// A path becomes another one, between all NICs in both directions.
     Change {
         /// Plane.

@@ -146,6 +146,7 @@ fn kind(action: &Action) -> Option<(u8, usize, usize, bool)> {
         Action::Path { port, path, alive } => Some((0, *port, *path, !alive)),
         Action::From { nic, alive } => Some((1, *nic, 0, !alive)),
         Action::Port { nic, port, up } => Some((2, *nic, usize::from(*port), !up)),
+        Action::Pause { nic, port, paused } => Some((3, *nic, usize::from(*port), *paused)),
         Action::Change { .. } => None,
     }
 }

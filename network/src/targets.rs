@@ -237,7 +237,7 @@ impl Shares {
 }
 
 /// Eight queue pairs in four classes, of weights 1 and 3 in each, on a port of a tenth of the rate that they could have, until the first of the heavy ones
-/// has sent its `messages` messages of 64 KiB. All classes have weight 1.
+/// has sent its `messages` messages of 64 KiB; the first quarter of that time does not count, for they are not posted all at once. All classes have weight 1.
 ///
 /// # Errors
 /// As [`Run`].
@@ -273,14 +273,15 @@ pub fn shares<B: Bench>(bench: &B, messages: usize) -> Result<Shares, Failure> {
         .filter_map(|place| times(place).max())
         .min()
         .unwrap_or(0);
-    // Messages done by then, with the part of the one that is under way.
-    let done = |place: usize| {
-        let before = times(place).filter(|at| *at <= first_end).count();
-        let last = times(place).filter(|at| *at <= first_end).max().unwrap_or(0);
-        let next = times(place).filter(|at| *at > first_end).min();
-        let part = next.map_or(0.0, |next| (first_end - last) as f64 / (next - last) as f64);
+    // Messages done at a time, with the part of the one that is under way.
+    let done_at = |place: usize, time: u64| {
+        let before = times(place).filter(|at| *at <= time).count();
+        let last = times(place).filter(|at| *at <= time).max().unwrap_or(0);
+        let next = times(place).filter(|at| *at > time).min();
+        let part = next.map_or(0.0, |next| (time - last) as f64 / (next - last) as f64);
         before as f64 + part
     };
+    let done = |place: usize| done_at(place, first_end) - done_at(place, first_end / 4);
     let of_class = |class: usize| done(2 * class) + done(2 * class + 1);
     let all: f64 = (0..4).map(of_class).sum();
     let weights: f64 = WEIGHTS.iter().sum();
@@ -293,14 +294,22 @@ pub fn shares<B: Bench>(bench: &B, messages: usize) -> Result<Shares, Failure> {
 }
 
 /// What a burst of another class does to a flow.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Burst {
     /// Goodput of the flow with it, of that without.
     pub goodput: f64,
-    /// The longest time of a message without it, in nanoseconds.
-    pub alone_ns: u64,
-    /// The longest time of a message with it.
-    pub beside_ns: u64,
+    /// How long each message took without it, in nanoseconds.
+    pub alone_ns: Vec<u64>,
+    /// The same with it.
+    pub beside_ns: Vec<u64>,
+}
+
+impl Burst {
+    /// The longest time of a message without it and with it.
+    #[must_use]
+    pub fn longest_ns(&self) -> [u64; 2] {
+        [&self.alone_ns, &self.beside_ns].map(|times| times.iter().max().copied().unwrap_or(0))
+    }
 }
 
 /// Classes that are strict, for [`storage_burst`]: training, and none.
@@ -332,9 +341,9 @@ pub fn storage_burst<B: Bench>(bench: &B, strict: u8, messages: usize) -> Result
         .collect();
     let mut settings = Settings::default();
     settings.classes.strict = strict;
-    let longest = |report: &Report| {
+    let times = |report: &Report| {
         let flow = scenario.messages.iter().zip(&report.done_ns);
-        flow.map(|(message, done)| done - message.at_ns).max().unwrap_or(0)
+        flow.map(|(message, done)| done - message.at_ns).collect()
     };
     let end = |report: &Report| report.done_ns[..messages].iter().max().copied().unwrap_or(0);
     let alone = run_with(bench, &scenario, settings, 0)?.report;
@@ -349,7 +358,7 @@ pub fn storage_burst<B: Bench>(bench: &B, strict: u8, messages: usize) -> Result
     let beside = run_with(bench, &beside, settings, 0)?.report;
     Ok(Burst {
         goodput: end(&alone) as f64 / end(&beside) as f64,
-        alone_ns: longest(&alone),
-        beside_ns: longest(&beside),
+        alone_ns: times(&alone),
+        beside_ns: times(&beside),
     })
 }

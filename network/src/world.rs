@@ -104,6 +104,7 @@ impl Wires {
 
 struct Port {
     up: bool,
+    paused: bool,
     free_at: Picoseconds,
     downlink: Path,
 }
@@ -163,6 +164,7 @@ impl<D: Device> World<D> {
                 ports: (0..wiring.paths.len())
                     .map(|_| Port {
                         up: true,
+                        paused: false,
                         free_at: Picoseconds(0),
                         downlink: Path::new(wiring.downlink.clone(), seeds.u64(..)),
                     })
@@ -284,6 +286,15 @@ impl<D: Device> World<D> {
         self.touch(device);
     }
 
+    /// No frame begins on a port from now on, or again.
+    pub fn set_pause(&mut self, device: usize, port: u8, paused: bool) {
+        let now_ns = self.now.ns();
+        let place = &mut self.places[device];
+        place.ports[usize::from(port)].paused = paused;
+        place.device.set_pause(port, paused, now_ns);
+        self.touch(device);
+    }
+
     /// Calls the caller at this time.
     pub fn call(&mut self, at: Picoseconds, token: u64) {
         self.events.push(at, Event::Call(token));
@@ -364,7 +375,7 @@ impl<D: Device> World<D> {
         loop {
             let place = &mut self.places[device];
             let free = place.ports.iter().enumerate().fold(0u8, |free, (port, state)| {
-                free | u8::from(state.up && state.free_at <= now) << port
+                free | u8::from(state.up && !state.paused && state.free_at <= now) << port
             });
             if free == 0 {
                 break;

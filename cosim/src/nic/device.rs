@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use spraynic_config::NicConfig;
 use spraynic_config::descriptor::{Completion, Descriptor, ReceiveRequest, WorkRequest};
 use spraynic_golden::spraynic_nic::Settings;
 use spraynic_network::{Activity, Device, TableWrite};
 
 use super::NicModel;
 use super::memory::{MemoryPort, MemoryTiming};
-use super::observed::{Counters, Windows};
+use super::observed::{Counters, Queues, Windows};
 use super::registers::Registers;
 use super::rings::Rings;
 use super::settings::settings;
@@ -25,6 +26,12 @@ const RESET_CLOCKS: u64 = 16;
 const QUIET_CLOCKS: u64 = 256;
 /// Clocks that writing the tables before time begins may take.
 const MOST_SETUP_CLOCKS: u64 = 50_000_000;
+/// Clocks from reset until all tables of a NIC are cleared and it takes frames: the largest one has a word for 32 places of each window.
+fn clocks_of_clearing(config: &NicConfig) -> u64 {
+    let windows = u64::from(config.queue_pairs.count) + u64::from(config.reorder_queue_pairs());
+    (windows * u64::from(config.receive.window) / 32).next_power_of_two()
+}
+
 /// One in so many clocks without anything does the clock become slower by one period.
 const SLOWER_AFTER: u64 = 256;
 
@@ -97,13 +104,16 @@ pub struct VerilatedDevice {
     /// Since when nothing has moved.
     quiet_since_ps: u64,
     clocks: u64,
+    /// Clocks that writing the tables takes at least.
+    least_setup_clocks: u64,
     /// Tables are being written and time has not begun.
     is_setup: bool,
     time: Input,
     port_up: Input,
     ports_up: u8,
+    port_pause: Input,
+    ports_paused: u8,
     free_slots: Option<(Output, u64)>,
-    held_responses: Option<Output>,
     host: VecDeque<HostAction>,
     registers: Registers,
     work: DescriptorSource,
@@ -112,11 +122,13 @@ pub struct VerilatedDevice {
     completion: DescriptorSink,
     macs: Vec<Mac>,
     slow_path: FrameSink,
+    host_frames: FrameSource,
     ports: [MemoryPort; 2],
     ring_port: MemoryPort,
     memory: Vec<u8>,
     completions: VecDeque<Completion>,
     counters: Counters,
+    queues: Queues,
     windows: Windows,
     times: Vec<FrameTime>,
 }
@@ -163,12 +175,14 @@ impl VerilatedDevice {
             last_ps: None,
             quiet_since_ps: 0,
             clocks: 0,
+            least_setup_clocks: clocks_of_clearing(config),
             is_setup: true,
             time: simulation.input("time_ns")?,
             port_up,
             ports_up,
+            port_pause: simulation.input("port_pause")?,
+            ports_paused: 0,
             free_slots: free_slots.map(|output| (output, config.receive.pool_slots.into())),
-            held_responses: simulation.output("responses_held").ok(),
             host: VecDeque::new(),
             registers: Registers::new(&mut simulation, model.registers())?,
             work: DescriptorSource::new(&simulation, "s_axis_work_request")?,
@@ -176,12 +190,14 @@ impl VerilatedDevice {
             completion: DescriptorSink::new(&mut simulation, "m_axis_completion")?,
             macs,
             slow_path,
+            host_frames: FrameSource::new(&simulation, "s_axis_slow_path")?,
             ports: [data?, atomics?],
             ring_port: of_rings?,
             memory: vec![0; memory_bytes],
             rings,
             completions: VecDeque::new(),
             counters: Counters::new(&simulation),
+            queues: Queues::new(&simulation),
             windows: Windows::new(&mut simulation),
             times: Vec::new(),
             simulation,
@@ -215,6 +231,20 @@ impl VerilatedDevice {
     /// Each counter of the NIC, without `count_`, and its value.
     pub fn counters(&self) -> impl Iterator<Item = (&str, u64)> {
         self.counters.values(&self.simulation)
+    }
+
+    /// The host sends a frame, as it is. Behind it, [`World::touch`](spraynic_network::World::touch).
+    pub fn send_frame(&mut self, frame: Vec<u8>, now_ns: u64) {
+        self.happens(now_ns);
+        self.host_frames.push(frame);
+    }
+
+    /// A frame comes to a port that its MAC marks bad, as where its FCS is wrong.
+    pub fn receive_bad(&mut self, port: u8, frame: Vec<u8>, now_ns: u64) {
+        self.happens(now_ns);
+        if let Some(mac) = self.macs.get_mut(usize::from(port)) {
+            mac.receiving.push_bad(frame);
+        }
     }
 
     /// Bytes of payload that it wrote into memory, those of responses among them.
@@ -281,6 +311,7 @@ impl VerilatedDevice {
             mac.sending.drive(simulation);
         }
         self.slow_path.drive(simulation);
+        self.host_frames.drive(simulation);
         for port in &mut self.ports {
             port.drive(simulation, &self.memory, self.clocks);
         }
@@ -307,6 +338,7 @@ impl VerilatedDevice {
             }
         }
         moved |= self.slow_path.observe(simulation, self.clocks);
+        moved |= self.host_frames.observe(simulation).0;
         for port in &mut self.ports {
             match port.observe(simulation, &mut self.memory, self.clocks) {
                 Ok(transferred) => moved |= transferred,
@@ -322,6 +354,7 @@ impl VerilatedDevice {
             self.completions.push_back(Completion::unpack(bytes));
             moved = true;
         }
+        self.queues.observe(simulation);
         self.windows.observe(simulation);
         match self.registers.observe(simulation) {
             Ok(transferred) => moved |= transferred,
@@ -368,11 +401,12 @@ impl VerilatedDevice {
         !(self.host.is_empty()
             && self.registers.is_idle()
             && self.requests_are_taken()
+            && self.host_frames.is_idle()
             && macs.clone().all(|mac| mac.receiving.is_idle() && mac.sending.is_idle())
             && self.ports.iter().all(MemoryPort::is_idle))
     }
 
-    /// Writes the tables that were given before time began. Time stands still meanwhile.
+    /// Writes the tables that were given before time began, and lets the NIC clear its own. Time stands still meanwhile.
     fn set_up(&mut self) {
         if !std::mem::take(&mut self.is_setup) {
             return;
@@ -381,7 +415,7 @@ impl VerilatedDevice {
         for _ in 0..MOST_SETUP_CLOCKS {
             let moved = self.clock(0);
             quiet = if moved || self.is_waiting() { 0 } else { quiet + 1 };
-            if quiet == QUIET_CLOCKS {
+            if quiet >= QUIET_CLOCKS && self.clocks >= self.least_setup_clocks {
                 return;
             }
         }
@@ -454,6 +488,17 @@ impl Device for VerilatedDevice {
         }
     }
 
+    fn set_pause(&mut self, port: u8, paused: bool, now_ns: u64) {
+        self.happens(now_ns);
+        let bit = 1u8.checked_shl(port.into()).unwrap_or(0);
+        if paused {
+            self.ports_paused |= bit;
+        } else {
+            self.ports_paused &= !bit;
+        }
+        self.simulation.set(self.port_pause, self.ports_paused.into());
+    }
+
     fn receive(&mut self, port: u8, frame: Vec<u8>, now_ns: u64) {
         self.happens(now_ns);
         if let Some(mac) = self.macs.get_mut(usize::from(port)) {
@@ -499,18 +544,13 @@ impl Device for VerilatedDevice {
     }
 
     fn leftovers(&self) -> String {
-        let mut held = self.windows.leftovers();
+        let mut held = self.queues.leftovers();
+        held.extend(self.windows.leftovers());
         if let Some((output, all)) = self.free_slots {
             let used = all - self.simulation.get(output).min(all);
             if used > 0 {
                 held.push(format!("slots of the pool: {used}"));
             }
-        }
-        if self
-            .held_responses
-            .is_some_and(|output| self.simulation.get(output) == 1)
-        {
-            held.push("responses held".to_owned());
         }
         if !(self.work.is_idle() && self.receive_requests.is_idle() && self.host.is_empty()) {
             held.push("requests that were not taken".to_owned());

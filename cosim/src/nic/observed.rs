@@ -1,4 +1,4 @@
-//! What a NIC says of itself on ports that no hardware needs: its counters, and what leaves and comes into its windows.
+//! What a NIC says of itself on ports that no hardware needs: its counters, what leaves and comes into its windows, and what its queues hold.
 
 use std::collections::BTreeMap;
 
@@ -57,6 +57,62 @@ impl Counters {
             paths_recycled: sum(&["spray_scheduler_recycled"]),
             failures: sum(&["retransmit_engine_failures"]),
         }
+    }
+}
+
+/// What a block holds for each queue pair, as it stored it last.
+#[derive(Debug)]
+struct Held {
+    what: &'static str,
+    stored: Output,
+    qpn: Output,
+    count: Output,
+    counts: BTreeMap<u64, u64>,
+}
+
+/// What the queues of requests and responses hold.
+#[derive(Debug)]
+pub(super) struct Queues {
+    held: Vec<Held>,
+}
+
+impl Queues {
+    /// Blocks that the model does not have hold nothing.
+    pub(super) fn new(simulation: &Simulation) -> Self {
+        let blocks = [
+            ("send_work_queue", "requests that are not complete"),
+            ("send_requester", "responses awaited"),
+            ("send_response_queue", "responses held"),
+        ];
+        let held = blocks.into_iter().filter_map(|(block, what)| {
+            let output = |name: &str| simulation.output(&format!("{block}_holding_{name}")).ok();
+            Some(Held {
+                what,
+                stored: output("stored")?,
+                qpn: output("qpn")?,
+                count: output("count")?,
+                counts: BTreeMap::new(),
+            })
+        });
+        Self { held: held.collect() }
+    }
+
+    pub(super) fn observe(&mut self, simulation: &Simulation) {
+        for held in &mut self.held {
+            if simulation.get(held.stored) == 1 {
+                let (qpn, count) = (simulation.get(held.qpn), simulation.get(held.count));
+                held.counts.insert(qpn, count);
+            }
+        }
+    }
+
+    /// What is held, as text.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let all = self.held.iter().flat_map(|held| {
+            let some = held.counts.iter().filter(|(_, count)| **count > 0);
+            some.map(|(qpn, count)| format!("queue pair {qpn}: {}: {count}", held.what))
+        });
+        all.collect()
     }
 }
 

@@ -97,6 +97,8 @@ pub(super) struct FrameSource {
     ready: Output,
     beat_bytes: usize,
     queue: VecDeque<Vec<u8>>,
+    /// Of each frame: it is bad.
+    bad: VecDeque<bool>,
     /// Bytes of the first frame that the model has taken, or that are offered.
     at: usize,
     offering: bool,
@@ -120,6 +122,7 @@ impl FrameSource {
             ready: simulation.output(&format!("{name}_tready"))?,
             beat_bytes: data.width() as usize / 8,
             queue: VecDeque::new(),
+            bad: VecDeque::new(),
             at: 0,
             offering: false,
             taken: 0,
@@ -130,7 +133,17 @@ impl FrameSource {
 
     /// An empty frame is none.
     pub(super) fn push(&mut self, frame: Vec<u8>) {
+        self.enqueue(frame, false);
+    }
+
+    /// A frame whose last beat says that it is bad.
+    pub(super) fn push_bad(&mut self, frame: Vec<u8>) {
+        self.enqueue(frame, true);
+    }
+
+    fn enqueue(&mut self, frame: Vec<u8>, bad: bool) {
         if !frame.is_empty() {
+            self.bad.push_back(bad);
             self.waiting += frame.len();
             self.deepest = self.deepest.max(self.waiting);
             self.queue.push_back(frame);
@@ -159,8 +172,9 @@ impl FrameSource {
         simulation.set_bytes(self.data, beat);
         let keep = u128::MAX >> (128 - beat.len());
         simulation.set_bytes(self.keep, &keep.to_le_bytes());
-        simulation.set(self.last, u64::from(end == frame.len()));
-        simulation.set(self.user, 0);
+        let is_last = end == frame.len();
+        simulation.set(self.last, is_last.into());
+        simulation.set(self.user, (is_last && self.bad.front() == Some(&true)).into());
         simulation.set(self.valid, 1);
         self.at = end;
         self.offering = true;
@@ -175,6 +189,7 @@ impl FrameSource {
         let at = self.at;
         let whole = self.queue.pop_front_if(|frame| at >= frame.len());
         if whole.is_some() {
+            self.bad.pop_front();
             self.waiting -= at;
             self.at = 0;
             self.taken += 1;

@@ -6,6 +6,7 @@ use super::emitter::{self, Slice};
 use super::turns::Turns;
 use super::{Ports, events, slice};
 use crate::fields::Fields;
+use crate::held;
 use crate::lost_psns::LostPsns;
 use crate::record::Record;
 use crate::sweep::{self, Sweep};
@@ -377,5 +378,7 @@ fn store<'a>(e: &Engine<'a>, at: &impl Fn(Step) -> Signal<'a>, states: &MemoryHa
         sweep.active.mux(sweep.index, e.index),
         stored.gate(!sweep.active),
     );
+    let held = (count + takes.zero_extend(count.width())).gate(e.q("receives"));
+    held::tell(e.m, "responses", e.stores(at), e.qpn, held);
     e.m.when(works & !e.q("listed"), || e.turns.turns.push(e.index));
 }

@@ -30,11 +30,6 @@ pub(super) fn packets<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a>
     let chosen = from(spray, "m_axis");
 
     // A path is chosen as late as headers allow: a packet enters when little stands before it.
-    let beats = |descriptor: Signal<'a>| {
-        let fields = Fields::unpack::<PacketDescriptor>(descriptor);
-        let whole = fields.get("payload_length") >> config.beat_bytes().trailing_zeros();
-        whole.resize(BEATS_BITS) + m.lit(2, BEATS_BITS)
-    };
     let ahead = m
         .reg("beats_ahead", BEATS_BITS)
         .reset(0)
@@ -44,16 +39,16 @@ pub(super) fn packets<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a>
     entry.data.set(packets.data);
     entry.valid.set(packets.valid & may_enter);
     packets.ready.set(entry.ready & may_enter);
-    let descriptor = packets.data.part(0, PacketDescriptor::width());
     let (enters, leaves) = (entry.fires(), chosen.fires());
-    ahead.set(ahead + beats(descriptor).gate(enters) - beats(chosen.data).gate(leaves));
+    let (come, gone) = (beats_of(config, packets.data), beats_of(config, chosen.data));
+    ahead.set(ahead + come.gate(enters) - gone.gate(leaves));
     chosen.connect(into(builder, "s_axis_descriptor"));
     join(spray, "m_axis_sent", blocks.at("send_retransmit_engine"), "s_axis_sent");
     join_axi(blocks.at("memory_read"), "m_axis_payload", builder, "s_axis_payload");
 }
 
-/// Bits of the count of beats ahead: of up to 32 packets of 4 KiB on a bus of 8 bytes at the least.
-const BEATS_BITS: u32 = 16;
+/// Bits of the counts of beats ahead: of up to 1 MiB, and a packet, on a bus of 8 bytes at the least.
+const BEATS_BITS: u32 = 18;
 
 /// Asks memory for the payload of each packet, in their order, and gives them on.
 fn with_payload_requested<'a>(
@@ -66,15 +61,42 @@ fn with_payload_requested<'a>(
     let has_payload = fields.get("payload_length").any().named("packet_has_payload");
     let requested = Stream::wires(m, "payload_request", PayloadRequest::width());
     let queued = Stream::wires(m, "queued_packet", packets.data.width());
+    // The order of packets is decided here. As much is decided ahead as covers memory's latency, and no more: what is lost, or goes before others,
+    // must not wait behind a queue of packets that a slow port empties.
+    let ahead = m
+        .reg("payload_beats_ahead", BEATS_BITS)
+        .reset(0)
+        .doc("beats of the packets whose payload was asked for and that have no path yet");
+    let most = config.transmit.payload_ahead_bytes / config.beat_bytes();
+    let may_ask = ahead.lt(ahead.lit(most)).named("payload_may_be_asked");
     // A packet moves into both queues or into none.
     requested.data.set(payload_request(m, &fields));
-    requested.valid.set(packets.valid & has_payload & queued.ready);
+    requested
+        .valid
+        .set(packets.valid & has_payload & queued.ready & may_ask);
     queued.data.set(packets.data);
-    queued.valid.set(packets.valid & (requested.ready | !has_payload));
-    packets.ready.set(queued.ready & (requested.ready | !has_payload));
+    queued
+        .valid
+        .set(packets.valid & (requested.ready | !has_payload) & may_ask);
+    packets
+        .ready
+        .set(queued.ready & (requested.ready | !has_payload) & may_ask);
+    let enters = queued.fires();
     skid_buffer::register(m, "u_payload_request_skid_buffer", requested)
         .connect(into(blocks.at("memory_read"), "s_axis_payload_request"));
-    stream_fifo::buffer(m, "u_packet_fifo", queued, config.transmit.descriptor_fifo_depth)
+    let waiting = stream_fifo::buffer(m, "u_packet_fifo", queued, config.transmit.descriptor_fifo_depth);
+    let come = beats_of(config, packets.data).gate(enters);
+    let gone = beats_of(config, waiting.data).gate(waiting.fires());
+    ahead.set(ahead + come - gone);
+    waiting
+}
+
+/// Beats of a packet's payload, and two for its headers.
+fn beats_of<'a>(config: &NicConfig, packet: Signal<'a>) -> Signal<'a> {
+    let fields = Fields::unpack::<PacketDescriptor>(packet.part(0, PacketDescriptor::width()));
+    let whole = fields.get("payload_length") >> config.beat_bytes().trailing_zeros();
+    let beats = whole.resize(BEATS_BITS);
+    beats + beats.lit(2)
 }
 
 /// A packet of a stream of descriptors that came from no request of this side: it is not tracked.
@@ -103,7 +125,8 @@ pub(super) fn answers<'a>(m: Module<'a>, ports: &Ports<'a>, answers: Stream<'a>)
     with_data(m, "answer", answers, led.pack())
 }
 
-/// Control packets go first, by their port, or by the lowest one that is up where that is down.
+/// Control packets go first, by their port; or, where that is down or paused, by the lowest one that is open. So a port that is paused for long holds
+/// back nobody's acknowledgements, behind which all that is received would wait in the end.
 pub(super) fn control<'a>(
     m: Module<'a>,
     config: &NicConfig,
@@ -120,8 +143,13 @@ pub(super) fn control<'a>(
     let control = stream_fifo::falling_through(m, "u_control_fifo", control, config.transmit.control_fifo_depth);
     let fields = Fields::unpack::<PacketDescriptor>(control.data);
     let own = fields.get("port");
-    let is_up = (0..config.paths.ports).fold(m.low(), |any, port| any | own.eq_lit(port) & ports.up.bit(port));
-    let port = is_up.mux(own, ports.lowest_up).named("control_port");
+    let is_in = |of: Signal<'a>| {
+        let places = 0..config.paths.ports;
+        places.fold(m.low(), |any, port| any | own.eq_lit(port) & of.bit(port))
+    };
+    // Where all that are up are paused it waits in the queue of its own.
+    let keeps = is_in(ports.open) | (is_in(ports.up) & !ports.open.any());
+    let port = keeps.mux(own, ports.lowest_open).named("control_port");
     with_data(m, "control_led", control, fields.with("port", port).pack()).connect(into(builder, "s_axis_control"));
 }
 
@@ -150,16 +178,16 @@ pub(super) fn frames<'a>(m: Module<'a>, config: &NicConfig, blocks: &Blocks<'a>,
     built.user.ignore();
     led(built, built.user.bit(0), port).connect(AxiStream::into_instance(multiplexer, "s_axis_0"));
 
-    // A frame of the host leaves by the lowest port that is up when it begins.
+    // A frame of the host leaves by the lowest port that is open when it begins.
     let in_frame = m.reg("host_in_frame", 1).reset(0);
     let kept = m
         .reg("host_port", PORT_BITS)
         .doc("port of the frame of the host under way");
-    let port = in_frame.mux(kept, ports.lowest_up).named("host_port_now");
+    let port = in_frame.mux(kept, ports.lowest_open).named("host_port_now");
     let begins = of_host.valid & !in_frame;
     m.when(begins, || {
         in_frame.set_lit(1);
-        kept.set(ports.lowest_up);
+        kept.set(ports.lowest_open);
     });
     m.when(of_host.fires() & of_host.last, || in_frame.set_lit(0));
     led(of_host, of_host.user, port).connect(AxiStream::into_instance(multiplexer, "s_axis_1"));

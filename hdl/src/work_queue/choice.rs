@@ -173,6 +173,8 @@ fn load<'a>(e: &Engine<'a>, choice: &Choice<'a>, sweep: Sweep<'a>, at: &impl Fn(
         sweep.active.mux(sweep.index, held_qpn),
         e.queue.pack_with(&[]).gate(!sweep.active),
     );
+    let count = (e.q("tail") - e.q("head")).named("requests_held");
+    crate::held::tell(m, "requests", held, held_qpn, count);
     let chooses = at(Step::Choose) | at(Step::Wake);
     let word = states.read(chooses | loads | at(Step::UndoLoad), chooses.mux(e.turns.qpn, index));
     m.when(takes, || {
