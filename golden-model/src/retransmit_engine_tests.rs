@@ -320,6 +320,22 @@ fn what_was_never_sent_is_never_acknowledged() {
 }
 
 #[test]
+fn a_bitmap_that_begins_half_of_all_psns_away_means_nothing() {
+    let mut engine = solar(&[0, 0]);
+    events(&mut engine);
+    // Its cumulative and its highest PSN look long past; bit 20 stands where PSN 100 does in a window.
+    let seth = Seth {
+        sack_offset: -30,
+        sack_bitmap: 1 << 20 | 1 << 40,
+        ..sack(0x80_0000 + 110, 0)
+    };
+    feed_sack(&mut engine, seth, 1_000);
+    assert_eq!(engine.counters().sacks, 1);
+    assert_eq!(engine.outstanding(QPN, Space::Requests), Some(2));
+    assert_eq!(events(&mut engine), []);
+}
+
+#[test]
 fn a_nack_speaks_of_the_copy_whose_entropy_value_it_has() {
     let mut engine = solar(&[0]);
     feed_nack(&mut engine, 100, 0, NackReason::Trimmed, 5_000);

@@ -299,8 +299,10 @@ impl Window {
         let through = (arrivals.cumulative.distance(self.base) + 1).clamp(0, sent as i32) as u32;
         let mut news = self.mark(self.base, through, u64::MAX, arrivals, found);
         // The bitmap from the base on, in the two words that it touches.
-        let skip = self.base.distance(arrivals.first).max(0) as u32;
-        if skip < 64 && arrivals.bitmap >> skip != 0 {
+        // Of a bitmap that begins half of all PSNs away, and so ahead of what was sent, nothing is meant.
+        let start = arrivals.first.distance(self.base);
+        let skip = start.min(0).unsigned_abs();
+        if start < sent as i32 && skip < 64 && arrivals.bitmap >> skip != 0 {
             news |= self.mark(
                 arrivals.first + skip,
                 64 - skip,
