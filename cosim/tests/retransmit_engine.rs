@@ -12,12 +12,12 @@ use network::Chances;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use scenario::{Event, Given, Scenario, WINDOW, config};
-use spraynic_config::descriptor::{SendContext, SentPacket};
+use spraynic_config::descriptor::{SendContext, SendProgress, SentPacket};
 use spraynic_cosim::{
     Bench, Case, Expectation, Limits, ModelSource, Outcome, Pattern, Property, PropertyError, SharedModel, Simulation,
     Trial,
 };
-use spraynic_wire::{CcState, Header, NackReason, Neth, Opcode, Psn, Seth};
+use spraynic_wire::{CcState, Header, NackReason, NakCode, Neth, Opcode, Psn, Seth, Syndrome};
 
 static MODEL: SharedModel = SharedModel::new(source);
 /// Windows of one word of the bitmaps, and of most.
@@ -312,6 +312,55 @@ fn a_packet_sent_out_of_plain_order_takes_the_clocks_of_the_table() {
     let accepted = outcome.accepted("s_axis_sent");
     let clocks = |from: usize, to: usize| (accepted[to].last_cycle - accepted[from].last_cycle) / (to - from) as u64;
     assert_eq!([clocks(2, 62), clocks(65, 95)], [OTHER_CLOCKS, AGAIN_CLOCKS]);
+}
+
+/// READs alone, more than `done` may stay behind the base; then a WRITE and its ACK, and a READ whose NAK comes behind its SACK.
+#[test]
+fn reads_without_end_equal_the_golden_model() {
+    const EACH: u32 = 64;
+    const PERIOD: u64 = 300;
+    let read = |psn: u32| match sent(psn, 8) {
+        Event::Sent(packet) => Event::Sent(SentPacket {
+            last: true,
+            response: true,
+            ..packet
+        }),
+        event => event,
+    };
+    let syndrome = |psn: u32, syndrome: Syndrome| {
+        let byte = [syndrome.byte(), 0, 0, 0];
+        Event::Feedback(network::packet(1, Opcode::ACKNOWLEDGE, psn, &[&byte]))
+    };
+    let mut events = vec![open()];
+    let mut cycle = 400;
+    for first in (0..262 * EACH).step_by(EACH as usize) {
+        events.extend((first..first + EACH).map(|psn| (cycle, read(psn))));
+        events.push((cycle + PERIOD / 2, sack(first + EACH - 1, 0)));
+        cycle += PERIOD;
+    }
+    let write = 262 * EACH;
+    let of_write = match sent(write, 8) {
+        Event::Sent(packet) => Event::Sent(SentPacket { last: true, ..packet }),
+        event => event,
+    };
+    events.push((cycle, of_write));
+    events.push((cycle + 100, sack(write, 0)));
+    events.push((cycle + 200, syndrome(write, Syndrome::ACK)));
+    events.push((cycle + 300, read(write + 1)));
+    events.push((cycle + 400, sack(write + 1, 0)));
+    events.push((
+        cycle + 500,
+        syndrome(write + 1, Syndrome::Nak(NakCode::RemoteAccessError)),
+    ));
+    events.push(closed(cycle + 600));
+    let Some((_, given)) = run(events) else { return };
+    let lag = |progress: &SendProgress| progress.base - progress.done;
+    let most = given.progress.iter().map(lag).max();
+    assert_eq!(most, Some((1 << 14) + 1), "the WRITE waits for its ACK");
+    let last = given.progress.last().expect("it fails");
+    assert_eq!((last.done, last.failed), (write + 1, true));
+    let before: Vec<_> = given.progress.iter().rev().skip(1).take(2).map(lag).collect();
+    assert_eq!(before, [1, 0], "behind the WRITE's ACK, which its READ leaves behind");
 }
 
 /// The scenarios of the comparison reach everything that is counted.

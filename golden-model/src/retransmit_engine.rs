@@ -62,7 +62,7 @@ pub struct Counters {
     pub sacks: u32,
     /// ACKs taken.
     pub acks: u32,
-    /// NACKs that a packet is declared lost by.
+    /// NACKs taken: a packet is lost by it, or the peer has no room for it.
     pub nacks: u32,
     /// NAKs taken, RNR NAKs too.
     pub naks: u32,

@@ -522,3 +522,182 @@ fn policy_fixed_has_no_paths_to_tell_of() {
     feed_sack(&mut engine, sack(100, 0), 1_000);
     assert_eq!(events(&mut engine), []);
 }
+
+#[test]
+fn what_the_peer_has_no_room_for_waits_for_a_later_sack_and_no_path_is_blamed() {
+    for reason in [
+        NackReason::NoPacketBuffer,
+        NackReason::NoResource,
+        NackReason::NoBitmap,
+        NackReason::PsnOutOfWindow,
+        NackReason::Unexpected,
+    ] {
+        let mut engine = solar(&[0, 1, 2, 3]);
+        feed_nack(&mut engine, 102, 2, reason, 5_000);
+        assert_eq!(resends(&mut engine), [0; 0], "{reason:?}");
+        assert_eq!((engine.counters().nacks, engine.counters().lost_nack), (1, 0));
+        // One that does not speak of it, then one that does.
+        feed_sack(&mut engine, sack(99, 0b10), 6_000);
+        assert_eq!(resends(&mut engine), [102], "{reason:?}");
+        assert_eq!(engine.counters().lost_sack, 1);
+        assert_eq!(events(&mut engine), [(PathEventKind::Delivered, 1)]);
+        // It is sent again, lost on its way, and then its path is to blame.
+        engine.sent(&packet(102, 2), 7_000);
+        engine.sent(&packet(104, 2), 7_100);
+        while engine.next_path_event().is_some() {}
+        feed_sack(&mut engine, sack(99, 0b10010), 9_000);
+        assert_eq!(resends(&mut engine), [102], "{reason:?}");
+        assert_eq!(
+            events(&mut engine),
+            [(PathEventKind::Delivered, 2), (PathEventKind::Lost, 2)]
+        );
+    }
+}
+
+#[test]
+fn the_oldest_packet_is_sent_again_at_once_whatever_the_peer_lacks() {
+    let mut engine = solar(&[0, 1]);
+    feed_nack(&mut engine, 100, 0, NackReason::NoResource, 5_000);
+    assert_eq!(resends(&mut engine), [100]);
+    assert_eq!((engine.counters().nacks, engine.counters().lost_nack), (1, 1));
+    assert_eq!(events(&mut engine), []);
+}
+
+#[test]
+fn a_peer_without_room_puts_no_timeout_off() {
+    let mut engine = solar(&[0, 1, 2, 3]);
+    // The oldest is lost; the peer refuses the others, again and again.
+    let mut sent_again = 0;
+    let mut now_ns = 5_000;
+    for round in 1..=5 {
+        let due_ns = engine.next_deadline_ns().expect("outstanding");
+        while now_ns < due_ns {
+            for psn in 101..104 {
+                feed_nack(&mut engine, psn, (psn - 100) as u8, NackReason::NoPacketBuffer, now_ns);
+            }
+            assert_eq!(engine.next_deadline_ns(), Some(due_ns));
+            assert_eq!(resends(&mut engine), [0; 0]);
+            now_ns += 10_000;
+        }
+        engine.expire_due(due_ns);
+        let again = resends(&mut engine);
+        assert_eq!(again, [100, 101, 102, 103], "timeout {round}");
+        sent_again += again.len();
+        for psn in again {
+            engine.sent(&packet(psn, (psn - 100) as u8), due_ns);
+        }
+        now_ns = due_ns + 20_000;
+    }
+    // More timeouts than the limit of two: the peer is there.
+    assert_eq!((engine.counters().timeouts, engine.counters().failures), (5, 0));
+    assert_eq!(sent_again, 20);
+    let blamed = events(&mut engine);
+    assert!(
+        blamed
+            .iter()
+            .all(|event| matches!(event, (PathEventKind::Sent, _) | (PathEventKind::Lost, 0))),
+        "{blamed:?}"
+    );
+}
+
+/// As if so many requests more had been sent and acknowledged.
+fn skip(engine: &mut RetransmitEngine, packets: u32) {
+    let queue_pair = engine.queue_pairs[QPN as usize].as_mut().expect("a queue pair");
+    match &mut queue_pair.spaces[0].as_mut().expect("it sends").track {
+        Track::Selective(window) => window.skip(packets),
+        Track::GoBackN(_) => panic!("not in roce"),
+    }
+}
+
+const STEP: u32 = 1 << 21;
+
+#[test]
+fn reads_without_end_leave_acks_where_they_can_be_told() {
+    let mut engine = engine(Profile::Solar);
+    let read = |psn: u32| SentPacket {
+        last: true,
+        response: true,
+        ..packet(psn & 0xFF_FFFF, 3)
+    };
+    let mut psn = 100;
+    for round in 0..20 {
+        let at = psn & 0xFF_FFFF;
+        engine.sent(&read(psn), 1_000);
+        feed_sack(&mut engine, sack(at, 0), 2_000);
+        let (base, done, failed) = progress(&mut engine).expect("the base moved");
+        assert_eq!((base, failed), ((psn + 1) & 0xFF_FFFF, None), "{round}");
+        let lag = base.wrapping_sub(done) & 0xFF_FFFF;
+        assert!(lag <= 1 << 14, "{round}: done lags by {lag}");
+        assert_eq!(engine.next_deadline_ns(), None, "{round}: nothing is awaited");
+        // A WRITE wants its ACK wherever it stands; until that comes, the timer runs.
+        if round % 7 == 6 {
+            psn += 1;
+            let at = psn & 0xFF_FFFF;
+            engine.sent(
+                &SentPacket {
+                    last: true,
+                    ..packet(at, 3)
+                },
+                3_000,
+            );
+            feed_sack(&mut engine, sack(at, 0), 4_000);
+            assert_eq!(engine.next_deadline_ns(), Some(104_000), "{round}");
+            feed_ack(&mut engine, at, Syndrome::ACK, 5_000);
+            let end = (psn + 1) & 0xFF_FFFF;
+            assert_eq!(progress(&mut engine), Some((end, end, None)), "{round}");
+            assert_eq!(engine.next_deadline_ns(), None, "{round}");
+        }
+        skip(&mut engine, STEP - 1);
+        psn += STEP;
+    }
+    // The last one fails though it was acknowledged: its NAK is not too late.
+    engine.sent(&read(psn), 1_000);
+    feed_sack(&mut engine, sack(psn & 0xFF_FFFF, 0), 2_000);
+    feed_ack(
+        &mut engine,
+        psn & 0xFF_FFFF,
+        Syndrome::Nak(NakCode::RemoteAccessError),
+        3_000,
+    );
+    let (_, done, failed) = progress(&mut engine).expect("it fails");
+    assert_eq!(
+        (done, failed),
+        (psn & 0xFF_FFFF, Some(CompletionStatus::RemoteAccess as u8))
+    );
+}
+
+#[test]
+fn acks_without_sacks_leave_sacks_where_they_can_be_told() {
+    let mut engine = engine(Profile::Solar);
+    let mut psn = 100;
+    for round in 0..20 {
+        let at = psn & 0xFF_FFFF;
+        engine.sent(
+            &SentPacket {
+                last: true,
+                ..packet(at, 3)
+            },
+            1_000,
+        );
+        feed_ack(&mut engine, at, Syndrome::ACK, 2_000);
+        assert_eq!(engine.outstanding(QPN, Space::Requests), Some(0), "{round}");
+        skip(&mut engine, STEP - 1);
+        psn += STEP;
+        if round % 5 == 4 {
+            // A hole is still found.
+            while engine.next_resend().is_some() {}
+            for step in 0..2 {
+                engine.sent(&packet((psn + step) & 0xFF_FFFF, 3), 3_000);
+            }
+            feed_sack(&mut engine, sack((psn - 1) & 0xFF_FFFF, 0b10), 4_000);
+            assert_eq!(resends(&mut engine), [psn & 0xFF_FFFF], "{round}");
+            engine.sent(&packet(psn & 0xFF_FFFF, 3), 5_000);
+            // Without CC_STATE.
+            let end = (psn + 1) & 0xFF_FFFF;
+            let bare = received(Opcode::SACK, end, &[&sack(end, 0).to_bytes()]);
+            engine.feedback(&bare, &PacketContext::default(), 6_000);
+            assert_eq!(engine.outstanding(QPN, Space::Requests), Some(0), "{round}");
+            psn += 2;
+        }
+    }
+}

@@ -17,7 +17,7 @@ use spraynic_wire::{
 
 use super::go_back_n::{self, GoBackN};
 use super::timer::Timer;
-use super::window::{Arrivals, Found, Noted, Rules, Window};
+use super::window::{Arrivals, Found, Noted, Refusal, Rules, Window};
 use super::{Config, Counters, Space};
 use crate::counter::count;
 
@@ -25,6 +25,9 @@ use crate::counter::count;
 const RNR_RETRY_WITHOUT_END: u8 = 7;
 /// Extension words of a SACK with CC_STATE.
 const SACK_WORDS: u8 = ((Seth::LENGTH + CcState::LENGTH) / 4) as u8;
+/// So far at most `done` stays behind the base where no ACK moves it: sixteen of the largest windows, so no NAK is that late; and far less than half of all
+/// PSNs, within which two can be compared.
+const DONE_LAG: u32 = 1 << 14;
 /// Place of the time stamp in a probe: see `PacketDescriptor::stamp`.
 const STAMP_PETH: u8 = 2;
 
@@ -57,7 +60,7 @@ pub(super) struct Step<'a> {
     pub(super) control: &'a mut VecDeque<PacketDescriptor>,
     /// Something was acknowledged.
     pub(super) progressed: bool,
-    /// The peer showed that it is there.
+    /// The peer showed that it is there, though nothing was acknowledged.
     pub(super) alive: bool,
     /// The queue pair fails: the request at this PSN ends so.
     pub(super) failure: Option<(Psn, CompletionStatus)>,
@@ -157,21 +160,37 @@ impl Sending {
         (self.base(), self.done(space), self.rnr_wait)
     }
 
+    fn ack_is_missing(&self) -> bool {
+        self.ack_wanted.is_after(self.done)
+    }
+
     fn awaits(&self) -> bool {
-        self.base() != self.next() || self.ack_wanted.is_after(self.done)
+        self.base() != self.next() || self.ack_is_missing()
+    }
+
+    /// Keeps PSNs within reach of each other where no ACK comes: of READs, atomics and messages that have not ended.
+    fn pull_done_along(&mut self) {
+        if !self.ack_is_missing() {
+            let base = self.base();
+            if base.distance(self.done) > DONE_LAG as i32 {
+                self.done = base - DONE_LAG;
+            }
+            self.ack_wanted = self.done;
+        }
     }
 
     /// Ends a step: sets the timer, and tells what changed since `before`.
     pub(super) fn settle(&mut self, before: (Psn, Psn, bool), step: &mut Step<'_>) {
         let timeout_ns = step.context.timeout_ns;
+        self.pull_done_along();
         if !self.awaits() {
             self.timer = Timer::default();
         } else if !self.rnr_wait && step.progressed {
             self.timer.progress();
             self.timer.start(timeout_ns, step.now_ns);
-        } else if !self.rnr_wait && step.alive {
+        } else if step.alive {
+            // It is there, but what is lost stays lost: the timer goes on.
             self.timer.retries = 0;
-            self.timer.start(timeout_ns, step.now_ns);
         }
         let (base, done, wait) = self.state(step.space);
         if (base, done, wait) != before || step.failure.is_some() {
@@ -250,10 +269,12 @@ impl Sending {
         let (rules, now_ns) = (step.rules(), step.now_ns);
         let news = window.arrived(arrivals, &rules, now_ns, &mut |found| match found {
             Found::Delivered { path } => step.event(PathEventKind::Delivered, path),
-            Found::Lost { resend, path } => {
+            Found::Lost { resend, path, blamed } => {
                 count(&mut step.counters.lost_sack);
                 step.resend(resend);
-                step.event(PathEventKind::Lost, path);
+                if blamed {
+                    step.event(PathEventKind::Lost, path);
+                }
             }
         });
         step.progressed |= news;
@@ -271,10 +292,13 @@ impl Sending {
             return Taken::Incredible;
         }
         let (rules, now_ns) = (step.rules(), step.now_ns);
-        let mut lost = false;
-        let path = window.refused(psn, neth.entropy as u16, &rules, now_ns, &mut |found| {
+        let refusal = Refusal {
+            psn,
+            entropy: neth.entropy as u16,
+            no_room: !matches!(neth.reason, NackReason::Trimmed | NackReason::TrimmedLastHop),
+        };
+        let (taken, path) = window.refused(&refusal, &rules, now_ns, &mut |found| {
             if let Found::Lost { resend, .. } = found {
-                lost = true;
                 count(&mut step.counters.lost_nack);
                 step.resend(resend);
             }
@@ -286,10 +310,9 @@ impl Sending {
                 _ => {}
             }
         }
-        let trimmed = matches!(neth.reason, NackReason::Trimmed | NackReason::TrimmedLastHop);
         // Where the peer only has no room, patience is due, not failure.
-        step.alive |= lost && !trimmed;
-        if !lost {
+        step.alive |= taken && refusal.no_room;
+        if !taken {
             return Taken::Stale;
         }
         count(&mut step.counters.nacks);
@@ -447,11 +470,11 @@ impl Sending {
         };
         let mut first = true;
         window.timed_out(&rules, now_ns, &mut |found| {
-            if let Found::Lost { resend, path } = found {
+            if let Found::Lost { resend, path, blamed } = found {
                 count(&mut step.counters.lost_timer);
                 step.resend(resend);
                 // A timeout is no evidence against the paths of all: feedback may be what is lost.
-                if first {
+                if first && blamed {
                     step.event(PathEventKind::Lost, path);
                 }
                 first = false;

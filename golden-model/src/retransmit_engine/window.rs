@@ -50,6 +50,8 @@ struct Record {
     entropy: u16,
     sent: Stamp,
     copies: Copies,
+    /// The peer had no room for its last sending, so its path did deliver it.
+    refused: bool,
 }
 
 /// A sending in the log. The log is a ring by order.
@@ -84,8 +86,18 @@ pub(super) struct Arrivals {
 pub(super) enum Found {
     /// A packet arrived by this path, and no other copy can be meant.
     Delivered { path: u8 },
-    /// A packet that was last sent by this path is lost.
-    Lost { resend: Resend, path: u8 },
+    /// A packet that was last sent by this path is lost. `blamed`: it may be the path's fault.
+    Lost { resend: Resend, path: u8, blamed: bool },
+}
+
+/// What a NACK says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    pub(super) psn: Psn,
+    /// Entropy value that the packet came with.
+    pub(super) entropy: u16,
+    /// The packet arrived whole, but the peer has no place for it as yet.
+    pub(super) no_room: bool,
 }
 
 /// When a hole is a loss.
@@ -157,6 +169,14 @@ impl Window {
     /// PSN behind the last one that was sent.
     pub(super) fn next(&self) -> Psn {
         self.next
+    }
+
+    /// As if so many packets more had been sent and acknowledged. Nothing may be outstanding.
+    #[cfg(test)]
+    pub(super) fn skip(&mut self, packets: u32) {
+        assert_eq!(self.base, self.next);
+        self.base += packets;
+        self.next += packets;
     }
 
     fn size(&self) -> u32 {
@@ -245,6 +265,7 @@ impl Window {
             entropy: packet.entropy,
             sent: Stamp::of(now_ns),
             copies,
+            refused: false,
         };
         noted
     }
@@ -324,6 +345,11 @@ impl Window {
                 self.declare(self.base, 1, found);
             }
             self.declare(arrivals.first, 64, found);
+        }
+        // Whatever moved the base, states of the receiver before it are old; and the numbers never come half their range apart.
+        let reached = self.base - 1;
+        if reached.is_after(self.generation) {
+            self.generation = reached;
         }
         news
     }
@@ -466,33 +492,42 @@ impl Window {
         found(Found::Lost {
             resend,
             path: record.path,
+            blamed: !record.refused,
         });
     }
 
-    /// A NACK of a packet, with the entropy value that it came with. Gives the path if that is the one of its last sending. Evidence (c): the packet is lost
-    /// unless an earlier copy may be meant.
+    /// A NACK of a packet, with the entropy value that it came with. Gives what it means, and the path if that is the one of its last sending. Evidence (c):
+    /// the packet is lost unless an earlier copy may be meant. If the peer only had no room for it, and it is not the oldest, it becomes suspect: a
+    /// later SACK, or the timer, has it sent again.
     pub(super) fn refused(
         &mut self,
-        psn: Psn,
-        entropy: u16,
+        nack: &Refusal,
         rules: &Rules,
         now_ns: u64,
         found: &mut impl FnMut(Found),
-    ) -> Option<u8> {
+    ) -> (bool, Option<u8>) {
+        let psn = nack.psn;
         if !self.is_live(psn) {
-            return None;
+            return (false, None);
         }
         let record = self.records[self.index(psn)];
-        let fits = record.entropy == entropy;
+        let fits = record.entropy == nack.entropy;
         let newer = match record.copies {
             Copies::One => true,
             Copies::Two => fits,
             Copies::Many => fits && record.sent.is_older_than(rules.base_rtt_ns, now_ns),
         };
-        if newer {
+        if newer && nack.no_room {
+            let index = self.index(psn);
+            self.records[index].refused = true;
+        }
+        if newer && nack.no_room && psn != self.base {
+            let (word, bit) = self.bit(psn);
+            self.suspect[word] |= bit;
+        } else if newer {
             self.lose(psn, found);
         }
-        (newer && fits).then_some(record.path)
+        (newer, (newer && fits).then_some(record.path))
     }
 
     /// Evidence (d), the timer: the oldest packet is lost, and all others that were sent long enough ago.

@@ -12,6 +12,9 @@ use super::registers::{Asks, Counts, Deed, Outputs, Stages, Store, Walk};
 use super::step::{Phase, Step};
 use super::tables::{Tables, in_window};
 
+/// Bit of the distance from the base up to which `done` may stay behind where no ACK moves it. See the golden model.
+const DONE_LAG_BIT: u32 = 14;
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct Engine<'a> {
@@ -303,11 +306,11 @@ impl<'a> Engine<'a> {
     /// The timer, and what changed.
     pub(super) fn end_operation(&self) {
         let (space, deed) = (&self.space, &self.deed);
-        let unacknowledged = space.ack_wanted - space.done;
-        let ack_is_missing = !unacknowledged.msb() & unacknowledged.any();
+        let ack_is_missing = self.ack_is_missing();
+        self.keep_within_reach(ack_is_missing);
         let awaits = (space.base.ne(space.next) | ack_is_missing).named("awaits");
         let at = (self.op.now + deed.delay.zero_extend(64)).named("new_deadline");
-        let starts = deed.progressed | deed.alive | deed.restart | deed.rnr;
+        let starts = deed.progressed | deed.restart | deed.rnr;
         let deadline = Deadline {
             armed: awaits & (starts | space.armed) & !deed.failed,
             at: starts.mux(at, space.deadline),
@@ -321,7 +324,8 @@ impl<'a> Engine<'a> {
             })
             .else_when(deed.alive, || space.retries.set_lit(0));
         self.tables.deadlines.write(self.index, deadline.pack());
-        let changed = space.base.ne(deed.base) | self.told_done().ne(deed.done) | space.rnr_wait.ne(deed.wait);
+        // `done` is pulled along only by what has changed anyway.
+        let changed = space.base.ne(deed.base) | self.told(space.done).ne(deed.done) | space.rnr_wait.ne(deed.wait);
         self.out.progress.set(changed | deed.failed);
         self.m.when(deed.failed, || {
             self.count("failures");
@@ -335,8 +339,38 @@ impl<'a> Engine<'a> {
         });
     }
 
-    /// What SendProgress calls done: by ACKs for requests, what arrived for responses and in roce.
+    /// What SendProgress calls done at the end of an operation: by ACKs for requests, what arrived for responses and in roce.
     pub(super) fn told_done(&self) -> Signal<'a> {
-        (self.op.space | self.is_roce()).mux(self.space.base, self.space.done)
+        self.told(self.pulled_done(self.ack_is_missing()))
+    }
+
+    /// The same of this `done`.
+    pub(super) fn told(&self, done: Signal<'a>) -> Signal<'a> {
+        (self.op.space | self.is_roce()).mux(self.space.base, done)
+    }
+
+    fn ack_is_missing(&self) -> Signal<'a> {
+        let unacknowledged = self.space.ack_wanted - self.space.done;
+        !unacknowledged.msb() & unacknowledged.any()
+    }
+
+    /// `done`, which stays behind the base by 2^14 at most where no ACK moves it.
+    fn pulled_done(&self, ack_is_missing: Signal<'a>) -> Signal<'a> {
+        let space = &self.space;
+        let lag = space.base - space.done;
+        let too_far = !lag.msb() & lag.part(DONE_LAG_BIT, 23 - DONE_LAG_BIT).any();
+        (too_far & !ack_is_missing).mux(space.base - self.m.lit(1 << DONE_LAG_BIT, 24), space.done)
+    }
+
+    /// PSNs that are compared with the base follow it, so that they never come half of all PSNs apart.
+    fn keep_within_reach(&self, ack_is_missing: Signal<'a>) {
+        let (m, space) = (self.m, &self.space);
+        let done = self.pulled_done(ack_is_missing);
+        space.done.set(done);
+        m.when(!ack_is_missing, || space.ack_wanted.set(done));
+        let ahead = space.base - space.generation;
+        m.when(!ahead.msb() & ahead.any(), || {
+            space.generation.set(space.base - m.lit(1, 24));
+        });
     }
 }

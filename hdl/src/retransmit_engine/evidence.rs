@@ -3,7 +3,10 @@
 use spraynic_config::descriptor::{CompletionStatus, PathEventKind};
 
 use super::engine::Engine;
+use super::layout::Record;
 use super::step::{Phase, Step};
+use super::tables::in_window;
+use spraynic_rtl::Bundle;
 
 impl<'a> Engine<'a> {
     /// [`Step::Lose`]: a packet that is lost; of a timeout, if it is the oldest, or old.
@@ -21,7 +24,8 @@ impl<'a> Engine<'a> {
                 self.close(record.order);
             })
             .otherwise(|| self.count("lost_sack"));
-            m.when(!timeout | deed.first, || self.event(PathEventKind::Lost, record.path));
+            let blames = !record.refused & (!timeout | deed.first);
+            m.when(blames, || self.event(PathEventKind::Lost, record.path));
         });
         self.go(Step::Pick);
     }
@@ -42,20 +46,36 @@ impl<'a> Engine<'a> {
         let newer = record
             .copies
             .select(&[m.high(), fits, fits & self.is_old(&record), m.low()]);
-        let lost = (self.is_live(op.psn) & newer).named("is_lost_by_nack");
+        let taken = (self.is_live(op.psn) & newer).named("is_refused");
         let trimmed = op.trimmed | op.last_hop;
+        let waits = (!trimmed & op.psn.ne(self.space.base)).named("waits_for_room");
+        let bit = self.bit_of(op.psn);
         m.when(!sent, || {
             self.count("drop_incredible");
             self.go(Step::Idle);
         })
-        .else_when(lost, || {
+        .else_when(taken, || {
             self.count("nacks");
-            self.count("lost_nack");
-            self.tables
-                .lost
-                .write(self.word_address(op.psn), self.tables.lost.word | self.bit_of(op.psn));
             self.close(record.order);
-            self.resend(op.psn, record.slot);
+            m.when(waits, || {
+                self.write_suspect(op.psn, self.tables.suspect.word | bit);
+            })
+            .otherwise(|| {
+                self.count("lost_nack");
+                self.tables
+                    .lost
+                    .write(self.word_address(op.psn), self.tables.lost.word | bit);
+                self.resend(op.psn, record.slot);
+            });
+            m.when(!trimmed, || {
+                let refused = Record {
+                    refused: m.high(),
+                    ..record
+                };
+                self.tables
+                    .records
+                    .write(in_window(&self.sizes, self.index, op.psn), refused.pack());
+            });
             m.when(fits & trimmed, || {
                 self.event(PathEventKind::Trimmed, record.path);
                 self.out.event_kind.set(op.last_hop.mux(

@@ -82,6 +82,7 @@ bundle! {
         entropy: 16, "entropy value of its last sending";
         sent: 20, "time of its last sending, in units of 64 ns";
         copies: 2, "0 sent once, 1 twice with different entropy values, 2 nobody can tell";
+        refused: 1, "the peer had no room for its last sending";
     }
 }
 

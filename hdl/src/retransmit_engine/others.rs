@@ -42,6 +42,7 @@ impl<'a> Engine<'a> {
             entropy: packet.entropy,
             sent: stamp,
             copies,
+            refused: m.low(),
         });
         space.log_next.set(space.log_next + m.lit(1, 16));
         let address = packet.path.part(0, self.sizes.path_bits());
@@ -80,7 +81,7 @@ impl<'a> Engine<'a> {
         deed.first.set_lit(1);
         deed.second.set_lit(0);
         deed.base.set(self.space.base);
-        deed.done.set(self.told_done());
+        deed.done.set(self.told(self.space.done));
         deed.wait.set(self.space.rnr_wait);
         deed.rnr.set_lit(0);
         self.walk.current.set_lit(0);

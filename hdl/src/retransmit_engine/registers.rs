@@ -287,7 +287,10 @@ impl<'a> Counts<'a> {
         ("sent_ignored", "sent packets that have no place in a window"),
         ("sacks", "SACKs taken"),
         ("acks", "ACKs taken"),
-        ("nacks", "NACKs that a packet is declared lost by"),
+        (
+            "nacks",
+            "NACKs taken: a packet is lost by it, or the peer has no room for it",
+        ),
         ("naks", "NAKs taken"),
         ("drop_incredible", "feedback that speaks of what was never sent"),
         ("drop_stale", "feedback without effect"),
