@@ -1,6 +1,6 @@
 //! `ack_engine`: makes the control packets that answer what arrived: ACK, NAK, SACK, NACK and CNP.
 //!
-//! It owns what has not been acknowledged yet, and the last acknowledgement of each queue pair. It never decides what is accepted (`reorder_buffer`
+//! It owns what has not been acknowledged yet, and the last answer of each queue pair. It never decides what is accepted (`reorder_buffer`
 //! does) nor what a request means (`responder` does), and never sends data. Theory of operation: `docs/src/blocks/ack_engine.md`.
 
 use spraynic_config::descriptor::{
@@ -71,7 +71,7 @@ impl Default for Pacing {
 pub struct Counters {
     /// ACKs given, repeated ones included.
     pub acks: u32,
-    /// NAKs and RNR NAKs given.
+    /// NAKs and RNR NAKs given, repeated ones included.
     pub naks: u32,
     /// SACKs given.
     pub sacks: u32,
@@ -115,7 +115,7 @@ struct SpaceState {
     cumulative: Psn,
     near: u64,
     beyond_gap: u32,
-    /// The last packet.
+    /// The last packet that was coalesced.
     psn: Psn,
     entropy: u32,
     time_stamp: u16,
@@ -129,21 +129,21 @@ struct QueuePair {
     peer_qpn: u32,
     rnr_timer: RnrTimer,
     spaces: [SpaceState; 2],
-    last_ack: LastAck,
+    last: LastAnswer,
     /// From when on a CNP may be sent.
     cnp_from_ns: u64,
 }
 
-/// The last acknowledgement of a queue pair; before it, what a responder that has done nothing yet acknowledges: the PSN before
-/// the first request, and no message.
+/// What a queue pair says again when it is asked: its last ACK, in solar and mrc its last NAK too, behind which nothing is carried out.
+/// Before the first, what a responder that has done nothing yet acknowledges: the PSN before the first request, and no message.
 #[derive(Debug, Clone, Copy)]
-struct LastAck {
+struct LastAnswer {
     /// There was one.
     given: bool,
     psn: Psn,
-    /// MSN of the last answer, a refusal too.
+    syndrome: Syndrome,
+    /// MSN of the last answer of any kind.
     msn: u32,
-    entropy: u32,
 }
 
 /// The block: what is unreported, by queue pair and space, and counters.
@@ -215,11 +215,11 @@ impl AckEngine {
             peer_qpn: context.peer_qpn,
             rnr_timer: RnrTimer::from_code(context.rnr_timer),
             spaces: [space(context.psn), space(context.response_psn)],
-            last_ack: LastAck {
+            last: LastAnswer {
                 given: false,
                 psn: Psn::new(context.psn) - 1,
+                syndrome: Syndrome::ACK,
                 msn: 0,
-                entropy: 0,
             },
             cnp_from_ns: 0,
         });
@@ -286,21 +286,22 @@ impl AckEngine {
         report: &SequenceReport,
         outcome: SequenceOutcome,
     ) -> Option<PacketDescriptor> {
-        let last = queue_pair.last_ack;
+        let last = queue_pair.last;
         let (psn, syndrome) = match outcome {
             SequenceOutcome::SequenceFirst => (
                 Psn::new(report.cumulative).next(),
                 Syndrome::Nak(NakCode::PsnSequenceError),
             ),
             SequenceOutcome::NotReady => (Psn::new(report.psn), Syndrome::RnrNak(queue_pair.rnr_timer)),
-            SequenceOutcome::Duplicate if !is_answered_with_data(report.opcode) => (last.psn, Syndrome::ACK),
+            SequenceOutcome::Duplicate if !is_answered_with_data(report.opcode) => (last.psn, last.syndrome),
             _ => return None,
         };
         Some(self.acknowledge(qpn, queue_pair.profile, psn, syndrome, last.msn, report.entropy))
     }
 
-    /// Takes an answer: it becomes the last acknowledgement, and in solar and mrc a packet unless it is silent. (In roce the packet stands
-    /// in the stream of the READ responses: `response_engine` makes it.)
+    /// Takes an answer: it becomes the last one, and in solar and mrc a packet unless it is silent. (In roce the packet stands
+    /// in the stream of the READ responses: `response_engine` makes it.) In mrc a message is complete by whatever packet fills the last gap,
+    /// and its answer knows of none: it takes the path of the last packet that was noted.
     pub fn answer(&mut self, answer: &Answer) -> Option<PacketDescriptor> {
         let Some(queue_pair) = self.queue_pairs.get_mut(answer.qpn as usize).and_then(Option::as_mut) else {
             self.counters.drop_request = self.counters.drop_request.wrapping_add(1);
@@ -308,21 +309,22 @@ impl AckEngine {
         };
         let syndrome = Syndrome::from_byte(answer.syndrome);
         let psn = Psn::new(answer.psn);
-        queue_pair.last_ack.msn = answer.msn;
-        if syndrome.is_ack() {
-            queue_pair.last_ack = LastAck {
-                given: true,
-                psn,
-                msn: answer.msn,
-                entropy: answer.entropy,
-            };
-        }
         let profile = queue_pair.profile;
+        let last = &mut queue_pair.last;
+        last.msn = answer.msn;
+        if syndrome.is_ack() || profile != Profile::Roce {
+            (last.given, last.psn, last.syndrome) = (true, psn, syndrome);
+        }
+        let entropy = match profile {
+            Profile::Mrc => queue_pair.spaces[Space::Requests as usize].entropy,
+            Profile::Roce | Profile::Solar => answer.entropy,
+        };
         (profile != Profile::Roce && !answer.silent)
-            .then(|| self.acknowledge(answer.qpn, profile, psn, syndrome, answer.msn, answer.entropy))
+            .then(|| self.acknowledge(answer.qpn, profile, psn, syndrome, answer.msn, entropy))
     }
 
-    /// Takes a probe: gives a SACK that answers it, and the last ACK once more, in case it was lost.
+    /// Takes a probe: gives a SACK that answers it, and the last answer once more, in case it was lost: both by the path of the probe, for the one
+    /// that the last answer took may be dead.
     pub fn probe(&mut self, packet: &ReceivedPacket) -> Vec<PacketDescriptor> {
         let qpn = packet.qpn;
         let space = match packet.extension.0[0] >> 4 {
@@ -350,12 +352,13 @@ impl AckEngine {
             ack_psn_offset: id,
             ..state.seth(self.config.window)
         };
-        let sack = self.finish_sack(qpn, &queue_pair, space, seth, entropy_of(packet), time_stamp_of(packet));
+        let entropy = entropy_of(packet);
+        let sack = self.finish_sack(qpn, &queue_pair, space, seth, entropy, time_stamp_of(packet));
         self.queue_pairs[qpn as usize] = Some(queue_pair);
-        let last = queue_pair.last_ack;
-        let ack = (space == Space::Requests && last.given)
-            .then(|| self.acknowledge(qpn, queue_pair.profile, last.psn, Syndrome::ACK, last.msn, last.entropy));
-        [sack].into_iter().chain(ack).collect()
+        let last = queue_pair.last;
+        let again = (space == Space::Requests && last.given)
+            .then(|| self.acknowledge(qpn, queue_pair.profile, last.psn, last.syndrome, last.msn, entropy));
+        [sack].into_iter().chain(again).collect()
     }
 
     /// When the timer's SACK of a space becomes legal; `None`: nothing is unreported.

@@ -86,7 +86,7 @@ bundle! {
         nack: 1, "a NACK";
         aeth: 1, "an ACK or NAK";
         cnp: 1, "a CNP, behind what else there is";
-        ack_too: 1, "the last ACK again, behind a SACK";
+        again: 1, "the last answer again, behind a SACK";
         mrc: 1, "profile mrc";
         marked: 1, "SACK: the packet met congestion";
         probe: 1, "SACK: answers a probe";
@@ -104,8 +104,6 @@ bundle! {
         received: 24, "SACK: bytes received, in units of 256";
         code: 8, "reason of a NACK, syndrome of an ACK or NAK";
         msn: 24, "message sequence number of an ACK or NAK";
-        ack_psn: 24, "PSN of the last ACK";
-        ack_entropy: 20, "entropy value of the last ACK";
     }
 }
 
@@ -142,7 +140,7 @@ pub fn ack_engine<'a>(context: &'a Context, config: &NicConfig) -> Definition<'a
     let m = context.module(&format!("{NAME}_qp{count}_window{window}"));
     m.doc(
         "Answers what arrived: ACK, NAK, SACK, NACK and CNP, as descriptors for the transmit path. Owns what no SACK has reported\n\
-         yet and the last acknowledgement of each queue pair.",
+         yet and the last answer of each queue pair.",
     );
     let inputs = Inputs {
         reports: Stream::slave(

@@ -159,10 +159,9 @@ pub(super) fn entry<'a>(
             of_probe.mux(packet.get("qpn"), of_answer.mux(answer.get("qpn"), timer_qpn)),
         ),
     );
-    let space = is_context.mux(
-        context_second,
-        of_report.mux(report.get("space"), of_probe.mux(probe_space.bit(0), ring.space.bit(0))),
-    );
+    // An answer is one to a request.
+    let space_of_others = of_probe.mux(probe_space.bit(0), ring.space.bit(0) & !of_answer);
+    let space = is_context.mux(context_second, of_report.mux(report.get("space"), space_of_others));
     let first_psn = context_second.mux(context.get("response_psn"), context.get("psn"));
     let psn = is_context.mux(first_psn, of_report.mux(report.get("psn"), answer.get("psn")));
     let entropy = of_report.mux(

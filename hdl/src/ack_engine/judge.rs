@@ -9,7 +9,7 @@ use spraynic_rtl::{Bundle, Module, Signal, Stream, cat_lsb_first};
 use spraynic_wire::{NackReason, NakCode, Syndrome};
 
 use super::entry::{Entered, is_any};
-use super::tables::{LastAck, LastPacket, NextCnp, QueuePair, Space, Window};
+use super::tables::{LastAnswer, LastPacket, NextCnp, QueuePair, Space, Window};
 use super::{Due, EVENT_BITS, Operation, Pacing};
 use crate::counter::{Counter, count_when};
 use crate::sweep::Sweep;
@@ -176,7 +176,7 @@ pub(super) fn judge<'a>(
     let of_queue_pair = Access::new(m, "of_queue_pair", &staged(&queue_pair_of));
     let of_space = Access::new(m, "of_space", &staged(&space_of));
     let queue_pairs = Table::<QueuePair<'_>>::new(m, "queue_pair", count, of_queue_pair, Some(sweep));
-    let acks = Table::<LastAck<'_>>::new(m, "last_ack", count, of_queue_pair, None);
+    let answers = Table::<LastAnswer<'_>>::new(m, "last_answer", count, of_queue_pair, None);
     let cnps = Table::<NextCnp<'_>>::new(m, "next_cnp", count, of_queue_pair, None);
     let spaces = Table::<Space<'_>>::new(m, "space", 2 * count, of_space, Some(sweep));
     let windows = Table::<Window<'_>>::new(m, "window", 2 * count, of_space, None);
@@ -250,10 +250,10 @@ pub(super) fn judge<'a>(
     change(&windows.next, tracked | begins, &windows.word, &noted);
     let last = LastPacket {
         psn: operation.psn,
-        entropy: operation.entropy,
+        entropy: operation.entropy.gate(!operation.context),
         time_stamp: operation.time_stamp,
     };
-    change(&lasts.next, coalesced, &lasts.word, &last);
+    change(&lasts.next, coalesced | begins, &lasts.word, &last);
 
     // The words of the queue pair change with the second half.
     let second = operation.space;
@@ -269,15 +269,20 @@ pub(super) fn judge<'a>(
     });
 
     // Answers.
+    let lit = |value: u8| m.lit(value, 8);
     let answered = (operation.answer & receives).named("answered");
-    let ack = acks.word;
-    let recorded = (answered & ready.acknowledges).named("recorded");
+    let last_answer = answers.word;
+    let recorded = (answered & (ready.acknowledges | !roce)).named("recorded");
     let first_ack = (begins & !second).named("first_ack");
-    acks.next.given.set(recorded.mux(m.high(), ack.given.gate(!begins)));
-    let ack_psn = recorded.mux(operation.psn, first_ack.mux(ready.psn_before, ack.psn));
-    acks.next.psn.set(ack_psn);
-    acks.next.msn.set(answered.mux(operation.msn, ack.msn.gate(!begins)));
-    acks.next.entropy.set(recorded.mux(operation.entropy, ack.entropy));
+    answers.next.set(&LastAnswer {
+        given: recorded.mux(m.high(), last_answer.given.gate(!begins)),
+        psn: recorded.mux(operation.psn, first_ack.mux(ready.psn_before, last_answer.psn)),
+        syndrome: recorded.mux(
+            operation.syndrome,
+            begins.mux(lit(Syndrome::ACK.byte()), last_answer.syndrome),
+        ),
+        msn: answered.mux(operation.msn, last_answer.msn.gate(!begins)),
+    });
 
     // ACK and NAK.
     let sequence_nak = (reported & roce & ready.first_of_gap).named("sequence_nak");
@@ -285,7 +290,7 @@ pub(super) fn judge<'a>(
     let repeats = (reported & roce & ready.duplicate & !operation.with_data).named("repeats");
     let gives_answer = (answered & !roce & !operation.silent).named("gives_answer");
     let aeth = sequence_nak | rnr_nak | repeats | gives_answer;
-    let ack_too = (probed & !operation.space & ack.given).named("ack_too");
+    let again = (probed & !operation.space & last_answer.given).named("again");
 
     // CNPs.
     let marked = reported & roce & operation.congested;
@@ -296,17 +301,17 @@ pub(super) fn judge<'a>(
         .from_ns
         .set(cnp.mux(ready.next_cnp, cnps.word.from_ns.gate(!begins)));
 
-    let lit = |value: u8| m.lit(value, 8);
     let rnr_syndrome = spraynic_rtl::cat(&[m.lit(RNR_NAK >> 5, 3), queue_pair.rnr_timer]);
     let nak = Syndrome::Nak(NakCode::PsnSequenceError);
     let syndrome = sequence_nak.mux(
         lit(nak.byte()),
         rnr_nak.mux(
             rnr_syndrome,
-            operation.answer.mux(operation.syndrome, lit(Syndrome::ACK.byte())),
+            operation.answer.mux(operation.syndrome, last_answer.syndrome),
         ),
     );
-    let psn = sequence_nak.mux(ready.next_psn, repeats.mux(ack.psn, operation.psn));
+    let says_again = (repeats | operation.probe).named("says_again");
+    let psn = sequence_nak.mux(ready.next_psn, says_again.mux(last_answer.psn, operation.psn));
     let offset = operation.probe.mux(
         operation.probe_id,
         operation
@@ -314,12 +319,14 @@ pub(super) fn judge<'a>(
             .mux(saturate(lasts.word.psn, windows.word.cumulative), ready.offset),
     );
     let stored = operation.probe | operation.timer;
+    // In mrc the packet that ends a message need not be the one that completes it.
+    let by_last = (operation.timer | (operation.answer & mrc)).named("by_path_of_last_packet");
     let due = Due {
         sack: report_sack | probed | expires,
         nack,
         aeth,
         cnp,
-        ack_too,
+        again,
         mrc,
         marked: operation.congested & operation.report,
         probe: operation.probe,
@@ -327,7 +334,7 @@ pub(super) fn judge<'a>(
         space: operation.space,
         psn,
         offset,
-        entropy: operation.timer.mux(lasts.word.entropy, operation.entropy),
+        entropy: by_last.mux(lasts.word.entropy, operation.entropy),
         peer: queue_pair.peer,
         time_stamp: operation.timer.mux(lasts.word.time_stamp, operation.time_stamp),
         cumulative: stored.mux(windows.word.cumulative, operation.cumulative),
@@ -336,9 +343,7 @@ pub(super) fn judge<'a>(
         beyond_gap: stored.mux(windows.word.beyond_gap, operation.beyond_gap),
         received: received.part(8, 24),
         code: nack.mux(ready.reason, syndrome),
-        msn: operation.answer.mux(operation.msn, ack.msn),
-        ack_psn: ack.psn,
-        ack_entropy: ack.entropy,
+        msn: operation.answer.mux(operation.msn, last_answer.msn),
     };
     let registered = Due::regs(m, "due");
     registered.set(&due);
@@ -350,7 +355,7 @@ pub(super) fn judge<'a>(
         (registered.nack, due.nack),
         (registered.aeth, due.aeth),
         (registered.cnp, due.cnp),
-        (registered.ack_too, due.ack_too),
+        (registered.again, due.again),
     ];
     for (register, kind) in kinds {
         register.set(kind & valid);
@@ -395,12 +400,12 @@ pub(super) fn judge<'a>(
     count_when(
         m,
         Counter("acks", "ACKs given, repeated ones included"),
-        given(registered.ack_too | (registered.aeth & is_ack)),
+        given((registered.again | registered.aeth) & is_ack),
     );
     count_when(
         m,
-        Counter("naks", "NAKs and RNR NAKs given"),
-        given(registered.aeth & !is_ack),
+        Counter("naks", "NAKs and RNR NAKs given, repeated ones included"),
+        given((registered.again | registered.aeth) & !is_ack),
     );
     count_when(m, Counter("sacks", "SACKs given"), given(registered.sack));
     count_when(m, Counter("nacks", "NACKs given"), given(registered.nack));
@@ -426,9 +431,7 @@ fn observe<'a>(m: Module<'a>, valid: Signal<'a>, now: Signal<'a>, operation: &Op
         EVENT_BITS,
         "what took effect, in order: time of entry (64 bits), QPN (24), space (1), then one bit each for a report, a probe, an answer, a context write, a timer's SACK; tready is not looked at",
     );
-    // An answer has no space.
-    let space = operation.space.gate(!operation.answer);
-    let event = cat_lsb_first(&[now, operation.qpn, space, kinds]);
+    let event = cat_lsb_first(&[now, operation.qpn, operation.space, kinds]);
     events.data.set(event.zero_extend(EVENT_BITS));
     events.valid.set(valid);
     events.ready.ignore();

@@ -5,7 +5,7 @@
 use spraynic_config::descriptor::PacketDescriptor;
 use spraynic_rtl::{Bundle, MemoryStyle, Module, Signal, Stream, cat};
 use spraynic_wire::mrc::{MPR_UNIT, NETH_CC_TYPE};
-use spraynic_wire::{Opcode, PathFeedback, Syndrome};
+use spraynic_wire::{Opcode, PathFeedback};
 
 use super::Due;
 use super::judge::Judged;
@@ -45,7 +45,7 @@ pub(super) fn output<'a>(
     let second = m.reg("second", 1).reset(0).doc("the second packet of the word is next");
     let leaves = ((waiting | gives) & (!out_valid | packets.ready)).named("leaves");
     let has_answer = word.sack | word.nack | word.aeth;
-    let has_two = has_answer & (word.cnp | word.ack_too);
+    let has_two = has_answer & (word.cnp | word.again);
     let done = (leaves & (!has_two | second)).named("done");
     m.when(leaves, || {
         out_valid.set_lit(1);
@@ -85,7 +85,6 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
     let cnp = (word.cnp & (second | !has_answer)).named("is_cnp");
     let sack = (word.sack & !second).named("is_sack");
     let nack = (word.nack & !second).named("is_nack");
-    let again = (word.ack_too & second).named("is_ack_again");
 
     let zero = |width: u32| m.lit(0, width);
     let entropy = word.entropy.zero_extend(32);
@@ -129,7 +128,7 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
         tx_timestamp: word.time_stamp,
     };
     let aeth = Aeth {
-        syndrome: again.mux(m.lit(Syndrome::ACK.byte(), 8), word.code),
+        syndrome: word.code,
         msn: word.msn,
     };
     let opcode = |opcode: Opcode| m.lit(opcode.0, 8);
@@ -139,7 +138,6 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
     let choose = |of_sack: Signal<'a>, of_nack: Signal<'a>, of_cnp: Signal<'a>, of_ack: Signal<'a>| {
         sack.mux(of_sack, nack.mux(of_nack, cnp.mux(of_cnp, of_ack)))
     };
-    let psn = again.mux(word.ack_psn, word.psn);
     let fields = Fields::build::<PacketDescriptor>(|name, width| match name {
         "qpn" => word.qpn,
         "opcode" => choose(
@@ -148,7 +146,7 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
             opcode(Opcode::CNP),
             ack_opcode,
         ),
-        "psn" => choose(word.cumulative, word.psn, zero(24), psn),
+        "psn" => choose(word.cumulative, word.psn, zero(24), word.psn),
         "mrc" => sack | nack | (word.mrc & !cnp),
         "becn" => cnp,
         "extension_words" => choose(
@@ -157,7 +155,7 @@ fn describe<'a>(m: Module<'a>, window: u32, word: &Due<'a>, second: Signal<'a>) 
             m.lit(CNP_WORDS, 4),
             m.lit(Aeth::LENGTH / 4, 4),
         ),
-        "entropy" => again.mux(word.ack_entropy, word.entropy).zero_extend(32),
+        "entropy" => entropy,
         "extension" => choose(
             extension(&[seth.emit(), state.emit()]),
             extension(&[neth.emit()]),

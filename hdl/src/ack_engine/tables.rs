@@ -13,12 +13,12 @@ bundle! {
 }
 
 bundle! {
-    /// The last acknowledgement of a queue pair.
-    pub(crate) struct LastAck {
+    /// What a queue pair says again when it is asked: its last ACK, in solar and mrc its last NAK too.
+    pub(crate) struct LastAnswer {
         given: 1, "there was one";
         psn: 24, "PSN";
-        msn: 24, "MSN of the last answer";
-        entropy: 20, "entropy value";
+        syndrome: 8, "syndrome";
+        msn: 24, "MSN of the last answer of any kind";
     }
 }
 
