@@ -99,7 +99,7 @@ mod tests {
         m.output_of("high", highest(word_in));
         m.output_of("turned", rotated(word_in, amount_in));
         m.output_of("since", ones_since(psn_in, start_in));
-        m.output_of("until", ones_until(psn_in, start_in));
+        m.output_of("ones_until", ones_until(psn_in, start_in));
         m.output_of("below", below_lowest(word_in));
         m.output_of("ones", ones(word_in));
         let mut run = Evaluator::new(m.finish());
@@ -118,7 +118,7 @@ mod tests {
             high: get("high"),
             turned: get("turned"),
             since: get("since"),
-            until: get("until"),
+            until: get("ones_until"),
             below: get("below"),
             ones: get("ones"),
         }
