@@ -364,3 +364,46 @@ pub fn storage_burst<B: Bench>(bench: &B, strict: u8, messages: usize) -> Result
         beside_ns: times(&beside),
     })
 }
+
+/// Holds a stream to what loss may cost it: at 0.1 % and 1 % of random loss at least 0.99 and 0.97 of the goodput without loss, one transmission more for
+/// each loss, and none more where nothing is lost. Prints the figures.
+///
+/// # Panics
+/// Where a run fails or misses one of these.
+#[track_caller]
+pub fn assert_loss_costs_little<B: Bench>(bench: &B, gbps: u64, policy: Policy) {
+    let measure = |scenario: &Scenario| run(bench, scenario, 0).unwrap_or_else(|failure| panic!("{failure}"));
+    let scenario = stream(gbps, policy, 40);
+    let clean = measure(&scenario);
+    assert_eq!(clean.activity.sent_again, 0);
+    let clean = clean.report.mbps();
+    println!("{gbps} Gb/s {policy:?}: {:.2} Gb/s without loss", clean / 1e3);
+    for (loss_ppm, least) in [(1_000, 0.99), (10_000, 0.97)] {
+        let outcome = measure(&with_loss(scenario.clone(), loss_ppm));
+        let share = outcome.report.mbps() / clean;
+        let transmissions = outcome.transmissions_a_packet();
+        let loss = f64::from(loss_ppm) / 1e6;
+        println!(
+            "{gbps} Gb/s {policy:?}, loss {loss}: {share:.4} of that; {transmissions:.4} transmissions for each packet; {} timeouts",
+            outcome.activity.timeouts
+        );
+        assert!(share >= least, "{share}");
+        assert!(transmissions < 1.0 / (1.0 - loss) + 0.01, "{transmissions}");
+    }
+}
+
+/// Holds deaths to what they may cost: each retires its path and no other, and the mean goodput is at least 0.85 of that before. Prints the figures.
+///
+/// # Panics
+/// Where they cost more.
+#[track_caller]
+pub fn assert_deaths_cost_little(deaths: &[Death]) {
+    assert!(deaths.iter().all(|death| death.retired == 1), "{deaths:?}");
+    let count = deaths.len();
+    let mean = deaths.iter().map(|death| death.goodput).sum::<f64>() / count as f64;
+    let worst = deaths.iter().map(|death| death.goodput).fold(f64::MAX, f64::min);
+    println!(
+        "death of one of eight paths, {count} times: goodput from 3 to 13 RTTs after it: mean {mean:.3}, worst {worst:.3} of before"
+    );
+    assert!(mean >= 0.85, "{mean}");
+}

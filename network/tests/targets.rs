@@ -15,23 +15,7 @@ fn measure(scenario: &Scenario) -> Outcome {
 fn loss_costs_little_goodput_and_one_retransmission_each() {
     for gbps in [100, 400] {
         for policy in [Policy::RoundRobin, Policy::Adaptive] {
-            let scenario = stream(gbps, policy, 40);
-            let clean = measure(&scenario);
-            assert_eq!(clean.activity.sent_again, 0);
-            let clean = clean.report.mbps();
-            println!("{gbps} Gb/s {policy:?}: {:.2} Gb/s without loss", clean / 1e3);
-            for (loss_ppm, least) in [(1_000, 0.99), (10_000, 0.97)] {
-                let outcome = measure(&with_loss(scenario.clone(), loss_ppm));
-                let share = outcome.report.mbps() / clean;
-                let transmissions = outcome.transmissions_a_packet();
-                let loss = f64::from(loss_ppm) / 1e6;
-                println!(
-                    "{gbps} Gb/s {policy:?}, loss {loss}: {share:.4} of that; {transmissions:.4} transmissions for each packet; {} timeouts",
-                    outcome.activity.timeouts
-                );
-                assert!(share >= least, "{share}");
-                assert!(transmissions < 1.0 / (1.0 - loss) + 0.01, "{transmissions}");
-            }
+            targets::assert_loss_costs_little(&Golden, gbps, policy);
         }
     }
 }
@@ -76,13 +60,7 @@ fn a_path_dies_and_goodput_stays() {
     let count = 100;
     let deaths = (0..count).map(|number| targets::death(&Golden, number).expect("a run without failure"));
     let deaths: Vec<_> = deaths.collect();
-    assert!(deaths.iter().all(|death| death.retired == 1), "{deaths:?}");
-    let mean = deaths.iter().map(|death| death.goodput).sum::<f64>() / count as f64;
-    let worst = deaths.iter().map(|death| death.goodput).fold(f64::MAX, f64::min);
-    println!(
-        "death of one of eight paths, {count} times: goodput from 3 to 13 RTTs after it: mean {mean:.3}, worst {worst:.3} of before"
-    );
-    assert!(mean >= 0.85, "{mean}");
+    targets::assert_deaths_cost_little(&deaths);
 }
 
 #[test]

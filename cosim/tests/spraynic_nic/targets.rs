@@ -104,25 +104,7 @@ fn a_small_nic_sends_at_the_rate_of_its_ports_and_a_loss_costs_one_retransmissio
 
 fn loss(gbps: u64, policy: Policy) {
     let Some(model) = model_of(gbps) else { return };
-    let scenario = stream(gbps, policy, 40);
-    let clean = measure(model, &scenario);
-    println!(
-        "{gbps} Gb/s {policy:?}: {:.2} Gb/s without loss",
-        clean.report.mbps() / 1e3
-    );
-    assert_eq!(clean.activity.sent_again, 0);
-    for (loss_ppm, least) in [(1_000, 0.99), (10_000, 0.97)] {
-        let outcome = measure(model, &with_loss(scenario.clone(), loss_ppm));
-        let share = outcome.report.mbps() / clean.report.mbps();
-        let transmissions = outcome.transmissions_a_packet();
-        let loss = f64::from(loss_ppm) / 1e6;
-        println!(
-            "{gbps} Gb/s {policy:?}, loss {loss}: {share:.4} of that; {transmissions:.4} transmissions for each packet; {} timeouts",
-            outcome.activity.timeouts
-        );
-        assert!(share >= least, "{share}");
-        assert!(transmissions < 1.0 / (1.0 - loss) + 0.01, "{transmissions}");
-    }
+    targets::assert_loss_costs_little(&Verilated(model), gbps, policy);
 }
 
 #[test]
@@ -204,13 +186,7 @@ fn a_path_dies_and_goodput_stays() {
         }
     });
     let deaths = deaths.into_inner().expect("no panic");
-    assert!(deaths.iter().all(|death| death.retired == 1), "{deaths:?}");
-    let mean = deaths.iter().map(|death| death.goodput).sum::<f64>() / count as f64;
-    let worst = deaths.iter().map(|death| death.goodput).fold(f64::MAX, f64::min);
-    println!(
-        "death of one of eight paths, {count} times: goodput from 3 to 13 RTTs after it: mean {mean:.3}, worst {worst:.3} of before"
-    );
-    assert!(mean >= 0.85, "{mean}");
+    targets::assert_deaths_cost_little(&deaths);
 }
 
 #[test]
